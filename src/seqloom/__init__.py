@@ -1,0 +1,48 @@
+"""seqloom: generative models of sequences, from n-grams to Transformers.
+
+>>> import seqloom
+>>> model = seqloom.train("lstm", ["data.train=my.txt"], out="runs/mine")
+>>> model.generate(["Once upon"])
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from seqloom.version import __version__
+
+if TYPE_CHECKING:
+    from seqloom.config import RunConfig, load_config, preset_names
+    from seqloom.errors import SeqloomError, UserError
+    from seqloom.runs import TrainedLanguageModel, compare, load, train
+
+_HOMES = {  # imported on first use: torch takes over a second
+    "train": "seqloom.runs",
+    "load": "seqloom.runs",
+    "compare": "seqloom.runs",
+    "TrainedLanguageModel": "seqloom.runs",
+    "RunConfig": "seqloom.config",
+    "load_config": "seqloom.config",
+    "preset_names": "seqloom.config",
+    "SeqloomError": "seqloom.errors",
+    "UserError": "seqloom.errors",
+}
+__all__ = [
+    "RunConfig",
+    "SeqloomError",
+    "TrainedLanguageModel",
+    "UserError",
+    "__version__",
+    "compare",
+    "load",
+    "load_config",
+    "preset_names",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'seqloom' has no attribute {name!r}")

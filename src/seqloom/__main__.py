@@ -1,0 +1,5 @@
+"""`python -m seqloom`, for torchrun."""
+
+from seqloom.cli import main
+
+main()

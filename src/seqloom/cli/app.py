@@ -1,0 +1,57 @@
+"""The verbs, in the order of use."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from seqloom.cli import compare, corpora, evaluate, generate, inspect, presets, quickstart, score, stats, train
+
+app = typer.Typer(
+    name="seqloom",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from seqloom.version import __version__
+
+        typer.echo(f"seqloom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def seqloom(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Generative models of sequences: train, compare, decode, score.
+
+    \b
+    Begin with:
+      seqloom quickstart                                   the ladder of models on a bundled novel
+      seqloom train lstm --set data.train=my.txt           your own text
+      seqloom generate runs/lstm --prompt "Once upon"      what it learned
+
+    Exit codes: 0 done, 1 failed, 2 bad usage or input, 130 or 143 interrupted by Ctrl-C or SIGTERM (training saves
+    first).
+    """
+
+
+app.command()(quickstart.quickstart)
+app.command()(train.train)
+app.command()(generate.generate)
+app.command()(score.score)
+app.command()(evaluate.evaluate)
+app.command()(compare.compare)
+app.command()(stats.stats)
+app.add_typer(inspect.app, name="inspect")
+app.add_typer(presets.app, name="presets")
+app.command()(corpora.corpora)

@@ -1,0 +1,59 @@
+"""`seqloom presets`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import Json, print_json
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def presets(context: typer.Context, json: Json = False) -> None:
+    """List the configurations that come with seqloom; copy one to edit it.
+
+    \b
+    Examples:
+      seqloom presets
+      seqloom presets show lstm
+      seqloom presets copy lstm mine.yaml
+    """
+    if context.invoked_subcommand:
+        return
+    from seqloom.config import load_config, preset_names
+
+    described = {name: load_config(name).description for name in preset_names()}
+    if json:
+        for name, description in described.items():
+            print_json({"name": name, "description": description})
+        return
+    width = max(len(name) for name in described)
+    for name, description in described.items():
+        typer.echo(f"{name:{width}}  {description}")
+
+
+@app.command()
+def copy(
+    name: Annotated[str, typer.Argument(help="A preset.")],
+    target: Annotated[Path | None, typer.Argument(help="The file to write; NAME.yaml when not given.")] = None,
+) -> None:
+    """Write a preset out as a YAML file."""
+    from seqloom.config import copy_preset
+
+    target = target or Path(f"{name}.yaml")
+    copy_preset(name, target)
+    typer.echo(str(target))
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="A preset or a configuration file.")]) -> None:
+    """The whole configuration, defaults included."""
+    import yaml
+
+    from seqloom.config import load_config
+
+    typer.echo(yaml.safe_dump(load_config(name).model_dump(mode="json"), sort_keys=False, allow_unicode=True), nl=False)

@@ -1,0 +1,30 @@
+"""`seqloom quickstart`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.compare import show
+from seqloom.cli.options import Json, Quiet
+
+
+def quickstart(
+    data: Annotated[str, typer.Option(help="Your own text, or another bundled corpus.")] = "time-machine",
+    out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/quickstart"),
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Train the ladder of small models on a bundled novel in a few minutes; ends in a report.
+
+    \b
+    Examples:
+      seqloom quickstart
+      seqloom quickstart --data tang-poems
+    """
+    from seqloom.runs import quickstart as run_quickstart
+    from seqloom.training import reporter
+
+    show(run_quickstart(data, out, None if quiet else reporter()), out, json)

@@ -1,0 +1,39 @@
+"""`seqloom score`"""
+
+from __future__ import annotations
+
+import typer
+
+from seqloom.cli.options import Device, Input, Json, Run, print_json, read_batches
+
+
+def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = False) -> None:
+    """The log-probability of each line of a file, then totals and perplexity.
+
+    Natural logarithms; each line is scored by itself and its end counts as a token. Plain output has the columns
+    log-probability, tokens, unknown tokens, text.
+
+    \b
+    Examples:
+      seqloom score runs/lstm --input test.txt
+      echo "The Time Traveller smiled ." | seqloom score runs/lstm --json
+    """
+    from seqloom.metrics import Likelihood
+    from seqloom.runs import load
+
+    model = load(run, device)
+    log_prob, tokens, unknown = 0.0, 0, 0
+    for batch in read_batches(input, 1024):
+        for text, found in zip(batch, model.score(batch), strict=True):
+            log_prob, tokens, unknown = log_prob + found.log_prob, tokens + found.tokens, unknown + found.unknown
+            if json:
+                print_json({"log_prob": found.log_prob, "tokens": found.tokens, "unknown": found.unknown})
+            else:
+                typer.echo(f"{found.log_prob:.4f}\t{found.tokens}\t{found.unknown}\t{text}")
+    perplexity = Likelihood(log_prob, tokens, tokens, tokens, unknown).perplexity if tokens else None
+    totals = {"total_log_prob": log_prob, "tokens": tokens, "unknown": unknown, "perplexity": perplexity}
+    if json:
+        print_json(totals)
+    else:
+        shown = f"{perplexity:.4f}" if perplexity is not None else "none (no text)"
+        typer.echo(f"total\t{log_prob:.4f}\ntokens\t{tokens}\nunknown\t{unknown}\nperplexity\t{shown}")

@@ -1,0 +1,43 @@
+"""`seqloom train`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import Json, Quiet, Settings, print_json
+
+
+def train(
+    source: Annotated[str, typer.Argument(metavar="PRESET|FILE.yaml", help="A preset's name or a configuration file.")],
+    settings: Settings = [],  # noqa: B006 - typer reads the default, nobody changes it
+    out: Annotated[Path | None, typer.Option(help="The run folder to write; runs/PRESET when not given.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run in --out stopped.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Train a model into a run folder.
+
+    Ctrl-C and SIGTERM finish the step, save a checkpoint and exit with 130 and 143; --resume goes on from there.
+
+    \b
+    Examples:
+      seqloom train lstm
+      seqloom train transformer --set data.train=my.txt --set text.kind=bpe --out runs/mine
+      seqloom train gru --set data.train=a.txt --set data.valid=b.txt --set training.epochs=3
+      seqloom train lstm --out runs/lstm --resume
+      torchrun --nproc-per-node 2 -m seqloom train lstm
+    """
+    from seqloom.runs import train as train_run
+    from seqloom.training import read_metrics, reporter
+
+    model = train_run(source, settings, out, resume, None if quiet else reporter())
+    validations = [entry for entry in read_metrics(model.path) if "valid_loss" in entry]
+    best = min(validations, key=lambda entry: entry["valid_loss"])
+    if json:
+        print_json({"folder": str(model.path), "parameters": model.parameters, **best})
+        return
+    typer.echo(f"{model.path}: validation perplexity {best['valid_perplexity']:.2f} at step {best['step']}")
+    typer.echo(f"next: seqloom generate {model.path} --prompt ...", err=True)

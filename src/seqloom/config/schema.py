@@ -1,0 +1,332 @@
+"""The whole configuration of a run, typed. Every field is documented where it stands; unknown keys are rejected.
+
+The schema knows nothing of torch, so that a mistake in a file is reported at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Size = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Fraction = Annotated[float, Field(gt=0.0, lt=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+NonNegative = Annotated[float, Field(ge=0.0)]
+Start = Literal["spectral", "orthogonal", "uniform"]
+
+
+class Schema(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+
+# ---------------------------------------------------------------------------------------------------------- text
+
+
+class WordText(Schema):
+    kind: Literal["words"] = "words"
+    """Words and punctuation marks apart; each Chinese character is a word."""
+    lowercase: bool = False
+    min_count: Size = 1
+    """Rarer words become `<unk>`."""
+    max_size: Size | None = None
+    """Keep at most this many words (and the four special symbols)."""
+
+
+class WhitespaceText(Schema):
+    kind: Literal["whitespace"] = "whitespace"
+    """The text is tokenised already: words are what stands between spaces."""
+    lowercase: bool = False
+    min_count: Size = 1
+    max_size: Size | None = None
+
+
+class CharacterText(Schema):
+    kind: Literal["characters"] = "characters"
+    lowercase: bool = False
+    min_count: Size = 1
+    max_size: Size | None = None
+
+
+class BpeText(Schema):
+    kind: Literal["bpe"] = "bpe"
+    """Byte-level byte-pair encoding: nothing is ever unknown, and decoding gives back the exact text."""
+    lowercase: bool = False
+    max_size: Annotated[int, Field(ge=260)] = 8000
+    """Subwords in the vocabulary; 256 bytes and four special symbols at least."""
+    min_count: Size = 2
+
+
+class UnigramText(Schema):
+    kind: Literal["unigram"] = "unigram"
+    """Subwords of a unigram language model (Kudo 2018)."""
+    lowercase: bool = False
+    max_size: Annotated[int, Field(ge=8)] = 8000
+
+
+TextConfig = Annotated[WordText | WhitespaceText | CharacterText | BpeText | UnigramText, Field(discriminator="kind")]
+
+# ---------------------------------------------------------------------------------------------------------- data
+
+
+class DataConfig(Schema):
+    """One text, or several, cut into windows for a language model."""
+
+    train: str | list[str] = "time-machine"
+    """File (.txt, .jsonl, either gzipped), list of files, or the name of a bundled corpus."""
+    valid: str | list[str] | None = None
+    """Validation text; without one, the end of the training text is held out."""
+    test: str | list[str] | None = None
+    """Text that `evaluate` uses when it is given none."""
+    valid_fraction: Fraction = 0.1
+    """How much of the training text is held out when `valid` is not given."""
+    unit: Literal["line", "paragraph", "file"] = "line"
+    """What ends with `<eos>`: a line, a paragraph (lines up to a blank one, joined) or the whole file."""
+    field: str = "text"
+    """The key that holds the text in a JSONL record. A record is one unit, whatever `unit` says."""
+    sampling: Literal["random", "sequential"] = "random"
+    """`random`: shuffled windows, each read from an empty state. `sequential`: the text is cut into `batch_size`
+    long rows and read in order, the recurrent state carried from window to window."""
+    batch_size: Size = 32
+    length: Size = 64
+    """Window length in tokens: how far gradients flow back (τ of truncated back-propagation)."""
+
+
+# --------------------------------------------------------------------------------------------------------- model
+
+
+class EmbeddingConfig(Schema):
+    size: Size = 128
+    dropout: Probability = 0.0
+    """Dropout on the embedded words; one mask for the whole window (variational) when `variational`."""
+    word_dropout: Probability = 0.0
+    """Probability that a word type is dropped altogether from a window (embedding dropout)."""
+    variational: bool = False
+
+
+class AverageFeatures(Schema):
+    kind: Literal["average"] = "average"
+    """h_t = (1/t) Σ e_i"""
+
+
+class AttentionAverageFeatures(Schema):
+    kind: Literal["attention-average"] = "attention-average"
+    """h_t = Σ α_i e_i with α from the last word, each word so far, and their distance"""
+
+
+class FeedForwardFeatures(Schema):
+    kind: Literal["feedforward"] = "feedforward"
+    """Bengio et al. 2003: the last `context` words, concatenated, through hidden layers with skip connections."""
+    context: Size = 4
+    size: Size = 256
+    layers: Size = 1
+    dropout: Probability = 0.0
+
+
+class ConvolutionFeatures(Schema):
+    kind: Literal["convolution"] = "convolution"
+    """Causal gated convolutions (Dauphin et al. 2017) with residuals; dilation doubles from layer to layer."""
+    size: Size = 256
+    layers: Size = 4
+    kernel: Annotated[int, Field(ge=2)] = 3
+    dilated: bool = True
+    dropout: Probability = 0.0
+
+
+class RecurrentFeatures(Schema):
+    size: Size = 256
+    layers: Size = 1
+    output_size: Size | None = None
+    """Size of the last layer, when it differs (to tie a smaller embedding)."""
+    dropout: Probability = 0.0
+    """Dropout on the output of the last layer."""
+    hidden_dropout: Probability = 0.0
+    """Dropout between layers."""
+    weight_drop: Probability = 0.0
+    """DropConnect on the recurrent matrices (Merity et al. 2018)."""
+    variational: bool = True
+    """One dropout mask for all time steps of a window (Gal & Ghahramani 2016) instead of one per step."""
+    start: Start = "uniform"
+    """How recurrent matrices begin: `spectral` scales a Gaussian matrix to spectral radius 1, `orthogonal` has all
+    eigenvalues on the unit circle, `uniform` is the library's U(-1/√H, 1/√H)."""
+
+
+class RnnFeatures(RecurrentFeatures):
+    kind: Literal["rnn"] = "rnn"
+    activation: Literal["tanh", "relu"] = "tanh"
+
+
+class LstmFeatures(RecurrentFeatures):
+    kind: Literal["lstm"] = "lstm"
+
+
+class PeepholeLstmFeatures(RecurrentFeatures):
+    kind: Literal["lstm-peephole"] = "lstm-peephole"
+
+
+class CoupledLstmFeatures(RecurrentFeatures):
+    kind: Literal["lstm-coupled"] = "lstm-coupled"
+
+
+class GruFeatures(RecurrentFeatures):
+    kind: Literal["gru"] = "gru"
+
+
+class TransformerFeatures(Schema):
+    kind: Literal["transformer"] = "transformer"
+    size: Size = 256
+    layers: Size = 4
+    heads: Size = 4
+    feedforward: Size | None = None
+    """Width of the inner layer; 4 × size when not given."""
+    dropout: Probability = 0.0
+    positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "rotary"
+    norm: Literal["pre", "post"] = "pre"
+    activation: Literal["gelu", "relu"] = "gelu"
+    context: Size = 1024
+    """The longest sequence with learned positions."""
+
+    @model_validator(mode="after")
+    def heads_divide_size(self) -> TransformerFeatures:
+        if self.size % self.heads:
+            raise ValueError(f"size ({self.size}) must be a multiple of heads ({self.heads})")
+        if self.positions == "rotary" and self.size // self.heads % 2:
+            raise ValueError(f"rotary positions need an even size per head, not {self.size}/{self.heads}")
+        return self
+
+
+FeaturesConfig = Annotated[
+    AverageFeatures
+    | AttentionAverageFeatures
+    | FeedForwardFeatures
+    | ConvolutionFeatures
+    | RnnFeatures
+    | LstmFeatures
+    | PeepholeLstmFeatures
+    | CoupledLstmFeatures
+    | GruFeatures
+    | TransformerFeatures,
+    Field(discriminator="kind"),
+]
+
+
+class SoftmaxOutput(Schema):
+    kind: Literal["softmax"] = "softmax"
+    tied: bool = True
+    """Share the matrix with the embedding (through a projection when the sizes differ)."""
+
+
+class LanguageModelConfig(Schema):
+    kind: Literal["language"] = "language"
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    features: FeaturesConfig = LstmFeatures()
+    output: SoftmaxOutput = SoftmaxOutput()
+
+
+# ------------------------------------------------------------------------------------------------------ training
+
+
+class LikelihoodObjective(Schema):
+    kind: Literal["likelihood"] = "likelihood"
+    activation: NonNegative = 0.0
+    """α of activation regularisation: α · mean(h²) on the dropped-out features (Merity et al. 2017)."""
+    temporal: NonNegative = 0.0
+    """β of temporal activation regularisation: β · mean((h_{t+1} - h_t)²)."""
+
+
+class RandomTruncationObjective(Schema):
+    kind: Literal["random-truncation"] = "random-truncation"
+    """Maximum likelihood with randomly truncated back-propagation through time (Tallec & Ollivier 2017)."""
+    keep: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9
+    """π: the probability that the gradient passes a boundary; when it does, it is scaled by 1/π."""
+    every: Size = 8
+    """A boundary every so many steps."""
+
+
+ObjectiveConfig = Annotated[LikelihoodObjective | RandomTruncationObjective, Field(discriminator="kind")]
+
+
+class OptimizerConfig(Schema):
+    kind: Literal["adamw", "adam", "sgd", "rmsprop", "adagrad"] = "adamw"
+    learning_rate: Positive = 1e-3
+    weight_decay: NonNegative = 0.0
+    betas: tuple[Probability, Probability] = (0.9, 0.999)
+    """Adam's two decay rates."""
+    momentum: Probability = 0.0
+    """Momentum of sgd and rmsprop."""
+
+
+class ScheduleConfig(Schema):
+    kind: Literal["constant", "linear", "cosine", "inverse-sqrt", "plateau"] = "constant"
+    warmup: Count = 0
+    """Steps over which the rate rises from 0."""
+    final: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Where linear and cosine end, as a fraction of the peak."""
+    factor: Fraction = 0.5
+    """plateau: multiply by this when validation stops improving."""
+    patience: Count = 0
+    """plateau: how many validations without improvement to accept first."""
+
+
+class AveragingConfig(Schema):
+    kind: Literal["none", "exponential", "triggered", "checkpoints"] = "none"
+    """`exponential`: moving average; `triggered`: plain average once validation stops improving (NT-ASGD, Merity et
+    al. 2018); `checkpoints`: the mean of the last `last` checkpoints, at the end."""
+    decay: Fraction = 0.999
+    patience: Size = 5
+    """triggered: start when this many validations did not beat the best before them."""
+    last: Size = 5
+
+
+class TrainingConfig(Schema):
+    steps: Size | None = None
+    """Optimiser steps; exactly one of `steps` and `epochs` bounds the training."""
+    epochs: Positive | None = None
+    minutes: Positive | None = None
+    """Stop (with a checkpoint) after this much time, whatever the steps say. Schedules then follow the clock."""
+    accumulate: Size = 1
+    """Batches per optimiser step; gradients are normalised over all their tokens together."""
+    clip: NonNegative = 1.0
+    """Largest gradient norm; 0 leaves gradients as they are."""
+    precision: Literal["float32", "bf16"] = "float32"
+    compile: bool = False
+    """`torch.compile` the model: worth it on a GPU for runs of many minutes."""
+    device: str = "auto"
+    """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
+    sharded: bool = False
+    """Under torchrun: shard parameters and optimiser state (FSDP2) instead of replicating them (DDP)."""
+    log_every: Size = 20
+    validate_every: Size | None = None
+    """Steps between validations; once per epoch when not given."""
+    checkpoint_every: Size | None = None
+    """Steps between checkpoints; at each validation when not given."""
+    keep: Size = 2
+    """How many checkpoints to keep beside the best one."""
+    patience: Size | None = None
+    """Stop when this many validations in a row brought no improvement."""
+    tensorboard: bool = False
+    """Also write TensorBoard events (needs the `track` extra)."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    averaging: AveragingConfig = AveragingConfig()
+
+    @model_validator(mode="after")
+    def one_bound(self) -> TrainingConfig:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give one of steps and epochs")
+        return self
+
+
+class RunConfig(Schema):
+    """Everything that makes a run."""
+
+    description: str = ""
+    """One line that `seqloom presets` shows."""
+    seed: Count = 0
+    text: TextConfig = WordText()
+    data: DataConfig = DataConfig()
+    model: LanguageModelConfig = LanguageModelConfig()
+    objective: ObjectiveConfig = LikelihoodObjective()
+    training: TrainingConfig = TrainingConfig(epochs=1)

@@ -1,0 +1,1 @@
+"""From ids to batches: corpora, token stores on disk, windows, images."""

@@ -1,0 +1,81 @@
+"""A corpus: one or several files, read in a stream of units of text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from seqloom.data.corpora import resolve
+from seqloom.errors import DataError
+from seqloom.files import sha256
+from seqloom.text.reading import read_units
+
+Unit = Literal["line", "paragraph", "file"]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Files and what counts as one unit of them; `start` and `stop` cut a part out, in characters."""
+
+    paths: tuple[Path, ...]
+    unit: Unit = "line"
+    field: str = "text"
+    start: int = 0
+    stop: int | None = None
+
+    @classmethod
+    def open(cls, names: str | list[str], unit: Unit = "line", field: str = "text") -> Corpus:
+        """Files by path, or a bundled corpus by name."""
+        paths = tuple(resolve(name) for name in ([names] if isinstance(names, str) else names))
+        if not paths:
+            raise DataError("no files given: name at least one")
+        return cls(paths, unit, field)
+
+    def __iter__(self) -> Iterator[str]:
+        """The units whose first character lies between `start` and `stop`; a whole file is cut at a line's end."""
+        position = 0
+        for path in self.paths:
+            for text in read_units(path, self.unit, self.field):
+                begin, position = position, position + len(text) + 1  # the end of a unit counts as one character
+                if self.unit == "file":
+                    text = self._clip(text, begin)
+                    if text:
+                        yield text
+                elif begin >= self.start and (self.stop is None or begin < self.stop):
+                    yield text
+
+    def _clip(self, text: str, begin: int) -> str:
+        first = _line_start(text, self.start - begin)
+        last = len(text) if self.stop is None else _line_start(text, self.stop - begin)
+        return text[first:last]
+
+    @cached_property
+    def characters(self) -> int:
+        """Length in characters, the end of each unit counted as one."""
+        return sum(len(text) + 1 for text in self)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes when a file's content, or how it is read, changes."""
+        parts = [self.unit, self.field, str(self.start), str(self.stop), *(sha256(path) for path in self.paths)]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def hold_out(self, fraction: float) -> tuple[Corpus, Corpus]:
+        """Cut the last `fraction` of the text off: (training part, validation part)."""
+        cut = int(self.characters * (1 - fraction))
+        return replace(self, stop=cut), replace(self, start=cut)
+
+    def __str__(self) -> str:
+        return ", ".join(str(path) for path in self.paths)
+
+
+def _line_start(text: str, position: int) -> int:
+    """The first line start at or after `position`; the position itself when no line starts after it."""
+    if position <= 0:
+        return 0
+    newline = text.find("\n", position - 1)
+    return min(position, len(text)) if newline < 0 else newline + 1

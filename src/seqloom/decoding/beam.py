@@ -1,0 +1,97 @@
+"""Beam search: the most promising sequences, grown together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from seqloom.decoding.limits import IMPOSSIBLE, Limits
+from seqloom.decoding.prompts import Prompt, read_prompts
+from seqloom.decoding.protocol import Hypothesis, StepModel
+from seqloom.decoding.ranking import LENGTH_PENALTY, Ranking, length_penalties
+from seqloom.decoding.top import refuse_nan, top
+from seqloom.errors import ConfigError
+from seqloom.text.special import EOS, UNK
+
+
+@torch.no_grad()
+def beam_search(
+    model: StepModel,
+    prompts: Sequence[Prompt],
+    width: int,
+    limits: Limits,
+    length_penalty: float = LENGTH_PENALTY,
+    n_best: int = 1,
+    source: Any = None,
+) -> list[list[Hypothesis]]:
+    """For every prompt the `n_best` best continuations found, best first, by log p / ((5 + length) / 6)^length_penalty.
+
+    At each step the `width` unfinished sequences (the beam) are extended by every token. Of all extensions the `width`
+    most probable count: those that end, by `<eos>` or at the length limit, are ranked; the beam is filled again with
+    the most probable ones that do not end. The search for a prompt stops when nothing in its beam can still enter
+    its `n_best`, so nothing is lost by stopping; with a beam as wide as the space this is exhaustive search.
+
+    prompts: token ids without `<bos>`, of any lengths.
+    source: what the model is conditioned on, one per prompt; in the form that the model's `start` takes.
+    """
+    if width < 1:
+        raise ConfigError(f"the beam's width must be at least 1, not {width}")
+    if not 1 <= n_best <= width:
+        raise ConfigError(f"n_best must be between 1 and the beam's width ({width}), not {n_best}")
+    penalties = length_penalties(length_penalty, limits.max_length)
+    if not prompts:
+        return []
+    log_probs, state, forced = read_prompts(model, prompts, source)
+    device, vocabulary = log_probs.device, log_probs.shape[1]
+    penalties = penalties.to(device)
+    begins = forced.counts
+    ranking = Ranking(len(prompts), n_best, device)
+
+    active = torch.arange(len(prompts), device=device)  # the prompts that are still searched
+    totals = torch.zeros(len(prompts), 1, dtype=torch.float64, device=device)  # log p of [prompts, beam]
+    histories = torch.empty(len(prompts), 1, 0, dtype=torch.long, device=device)  # [prompts, beam, step]
+    step = 0
+    while True:
+        beam = totals.shape[1]
+        lengths = forced.lengths(step)
+        allowed = forced.impose(limits.restrict(log_probs, lengths), step)
+        lengths = lengths[::beam] + 1  # [prompts]: with the token of this step
+        extended = (totals.view(-1, 1) + allowed).view(len(active), beam * vocabulary)
+        # At most one extension in each of the beam's rows is <eos>: twice the width fills the beam again.
+        values, places = top(extended, min(2 * width, beam * vocabulary))
+        refuse_nan(values[:, 0])
+
+        at_limit = lengths == limits.max_length
+        ends = (places % vocabulary == EOS) | at_limit[:, None]
+        ending = values[:, :width].masked_fill(~ends[:, :width], IMPOSSIBLE)
+        if (ending > IMPOSSIBLE).any():
+            sequences = _extend(histories, places[:, :width], vocabulary)
+            ranking.add(active, ending, sequences, penalties[lengths.clamp(min=0)])
+
+        # Places in order are sequences in the order of their ids, as long as the beam itself is kept in that order.
+        # So `top`, which prefers the first of equals, prefers the same sequence whatever the beam's width is.
+        going_on = ends.int().argsort(dim=1, stable=True)[:, : min(width, beam * (vocabulary - 1))]
+        places = places.gather(1, going_on).sort(dim=1).values
+        totals = extended.gather(1, places)
+        can_improve = totals.amax(dim=1) / penalties[-1] > ranking.worst(active)
+        going = (can_improve & ~at_limit).nonzero().squeeze(1)
+        if not len(going):
+            return ranking.hypotheses(begins)
+
+        active, totals, places = active[going], totals[going], places[going]
+        origins = (going[:, None] * beam + places // vocabulary).flatten()
+        histories = _extend(histories[going], places, vocabulary)
+        if not torch.equal(origins, torch.arange(len(log_probs), device=device)):
+            state, forced = state.reorder(origins), forced.reorder(origins)
+        # An impossible sequence only fills its place in the beam; it reads <unk>, for its token may be any.
+        tokens = histories[:, :, -1].masked_fill(totals == IMPOSSIBLE, UNK)
+        log_probs, state = model.step(state, tokens.flatten())
+        step += 1
+
+
+def _extend(histories: torch.Tensor, places: torch.Tensor, vocabulary: int) -> torch.Tensor:
+    """histories [prompts, beam, time], places [prompts, n] among beam × vocabulary -> sequences [prompts, n, time+1]"""
+    parents = (places // vocabulary)[:, :, None].expand(-1, -1, histories.shape[2])
+    return torch.cat([histories.gather(1, parents), (places % vocabulary)[:, :, None]], dim=2)

@@ -1,0 +1,45 @@
+"""How long a generated sequence may be, and what may never stand in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from seqloom.errors import ConfigError
+from seqloom.text.special import BOS, EOS, PAD
+
+IMPOSSIBLE = float("-inf")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Lengths count what is generated after the prompt, the closing `<eos>` included.
+
+    Limits remove choices; they do not renormalise. A reported log-probability is that of the model as it is, so the
+    sequences that the limits allow may have less than probability 1 together.
+    """
+
+    max_length: int = 100
+    """A sequence that is this long is cut: it ends without `<eos>`, unless `<eos>` is its last token."""
+    min_length: int = 0
+    """`<eos>` waits until the sequence is this long with it, unless the model allows nothing else."""
+
+    def __post_init__(self) -> None:
+        if self.max_length < 1:
+            raise ConfigError(f"max_length must be at least 1, not {self.max_length}")
+        if not 0 <= self.min_length <= self.max_length:
+            raise ConfigError(f"min_length must be between 0 and max_length ({self.max_length}), not {self.min_length}")
+
+    def restrict(self, log_probs: Tensor, lengths: Tensor) -> Tensor:
+        """A copy of `log_probs` [rows, vocabulary] with what row r, `lengths[r]` tokens long, may not say at -inf."""
+        allowed = log_probs.clone()  # the model may have given us a view of its own table
+        allowed[:, PAD] = IMPOSSIBLE
+        allowed[:, BOS] = IMPOSSIBLE
+        if self.min_length > 1:
+            ending = log_probs[:, EOS]
+            allowed[:, EOS] = IMPOSSIBLE
+            has_more_to_say = allowed.amax(dim=1) > IMPOSSIBLE
+            too_early = (lengths + 1 < self.min_length) & has_more_to_say
+            allowed[:, EOS] = ending.masked_fill(too_early, IMPOSSIBLE)
+        return allowed

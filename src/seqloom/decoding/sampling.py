@@ -1,0 +1,97 @@
+"""How the next token is chosen from its distribution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seqloom.decoding.limits import IMPOSSIBLE
+from seqloom.decoding.top import top
+from seqloom.decoding.uniforms import uniforms
+from seqloom.errors import ConfigError
+
+
+class Chooser(Protocol):
+    """Chooses one token per row."""
+
+    def choose(self, log_probs: Tensor, sequences: Tensor, steps: Tensor) -> Tensor:
+        """log_probs [rows, vocabulary], -inf where a token is not allowed -> tokens [rows].
+
+        Row r is sequence number `sequences[r]`, and has generated `steps[r]` tokens so far.
+        """
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The most probable token; of several, the one with the lowest id."""
+
+    def choose(self, log_probs: Tensor, sequences: Tensor, steps: Tensor) -> Tensor:
+        return log_probs.argmax(dim=1)
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws from p(x)^(1/temperature), cut to its most probable part, and normalised.
+
+    `top_k` is applied first (Fan et al. 2018), then `top_p`, to what `top_k` left (Holtzman et al. 2020).
+
+    A draw is a function of the distribution, `seed`, the sequence's number and the step alone: it does not depend on
+    what else is in the batch, nor on the order in which sequences are generated.
+    """
+
+    temperature: float = 1.0
+    """Below 1 favours what is probable, above 1 evens it out."""
+    top_k: int | None = None
+    """Draw from the so many most probable tokens."""
+    top_p: float | None = None
+    """Draw from the smallest set of most probable tokens whose probabilities add up to this, or more."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature == 0:
+            raise ConfigError(
+                "temperature 0 is the limit where sampling becomes greedy: choose greedy decoding instead"
+            )
+        if not (self.temperature > 0 and math.isfinite(self.temperature)):
+            raise ConfigError(f"temperature must be a positive number, not {self.temperature}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ConfigError(f"top_k must be at least 1, not {self.top_k}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ConfigError(f"top_p must be above 0 and at most 1, not {self.top_p}")
+
+    def choose(self, log_probs: Tensor, sequences: Tensor, steps: Tensor) -> Tensor:
+        tokens = None  # what the columns of `log_probs` stand for, once they are no longer the vocabulary in order
+        if self.top_k is not None:
+            log_probs, tokens = top(log_probs, min(self.top_k, log_probs.shape[1]))
+        if self.top_p is not None:
+            log_probs, columns = self._nucleus(log_probs, self.top_p)
+            tokens = columns if tokens is None else tokens.gather(1, columns)
+        cumulative = self._weights(log_probs).cumsum(dim=1, dtype=torch.float64)
+        points = uniforms(self.seed, sequences, steps) * cumulative[:, -1]
+        drawn = torch.searchsorted(cumulative, points[:, None], right=True)
+        drawn = drawn.clamp(max=log_probs.shape[1] - 1)  # past the end only when no token is possible at all
+        return (drawn if tokens is None else tokens.gather(1, drawn)).squeeze(1)
+
+    def _nucleus(self, log_probs: Tensor, mass: float) -> tuple[Tensor, Tensor]:
+        """Columns by falling probability, -inf where those before reach `mass` without it; and which they are."""
+        size = log_probs.shape[1]
+        needed = mass * self._weights(log_probs).sum(dim=1, dtype=torch.float64)
+        # To sort a large vocabulary is slow, and a few hundred tokens nearly always have the mass.
+        for count in (min(256, size), size):
+            best, columns = top(log_probs, count)
+            cumulative = self._weights(best).cumsum(dim=1, dtype=torch.float64)
+            if (cumulative[:, -1] >= needed).all():
+                break
+        mass_before = pad(cumulative[:, :-1], (1, 0))
+        return best.masked_fill(mass_before >= needed[:, None], IMPOSSIBLE), columns
+
+    def _weights(self, log_probs: Tensor) -> Tensor:
+        """p^(1/temperature), not normalised: 1 for the most probable column, so that no temperature makes all 0."""
+        log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
+        temperature = max(self.temperature, torch.finfo(torch.float32).tiny)
+        return ((log_probs - log_probs.amax(dim=1, keepdim=True)) / temperature).exp()

@@ -1,0 +1,47 @@
+"""Errors written for the person who will read them.
+
+The command line prints the message of a `SeqloomError`, without a traceback, and exits with its `exit_code`:
+2 when the user's input or usage is at fault, 1 when the work itself failed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SeqloomError(Exception):
+    """Something failed that is nobody's mistake: a full disk, a loss that became NaN."""
+
+    exit_code = 1
+
+
+class UserError(SeqloomError):
+    """The input or the usage is wrong. Say what, where (file, line, key) and what to do."""
+
+    exit_code = 2
+
+
+class ConfigError(UserError):
+    """A configuration has an unknown key or a value out of range."""
+
+
+class DataError(UserError):
+    """A corpus, a pair of files or an image cannot be used as it is."""
+
+
+class CheckpointError(UserError):
+    """A run folder or a checkpoint is missing, damaged or of another model."""
+
+
+class TrainingError(SeqloomError):
+    """Training cannot go on: the loss is not finite, or it exploded."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: ` (did you mean 'lstm'?)`, or the list of what is known when nothing is close."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f" (did you mean {close[0]!r}?)"
+    return f" (known: {', '.join(names)})" if names else ""

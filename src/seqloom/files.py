@@ -1,0 +1,106 @@
+"""Writing files so that a crash, a full disk or `kill -9` never leaves half of one behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from seqloom.errors import SeqloomError
+
+TEMPORARY = ".writing-"  # prefix of what is not finished yet; safe to delete when its writer is gone
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; it takes the place of `path` only when the block ends without an error."""
+    path = Path(path)
+    with _disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+    temporary = Path(name)
+    try:
+        with _disk_errors(path):
+            yield temporary
+            _sync(temporary)
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+            _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; it becomes `path` only when the block ends without an error."""
+    path = Path(path)
+    with _disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
+    try:
+        with _disk_errors(path):
+            yield temporary
+            for file in temporary.iterdir():
+                _sync(file)
+            temporary.chmod(0o777 & ~_umask())
+            if path.exists():  # a folder cannot be replaced in one step; the old one is already superseded
+                shutil.rmtree(path)
+            temporary.rename(path)
+            _sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file, atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write one JSON document, atomically."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Delete what an interrupted writer left in `folder`."""
+    for leftover in folder.glob(TEMPORARY + "*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SeqloomError(f"cannot write {path}: {error.strerror or error}; nothing was changed there") from error

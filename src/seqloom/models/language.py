@@ -1,0 +1,58 @@
+"""The deep sequence model: an embedding layer, a feature layer and an output layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.config.schema import LanguageModelConfig
+from seqloom.models.autoregressive import Autoregressive
+from seqloom.nn import Embedding, FeatureLayer, OutputLayer, Softmax, State, build_features
+from seqloom.text.special import BOS, PAD
+
+
+class LanguageModel(nn.Module, Autoregressive):
+    """p(x_t | x_1, ..., x_{t-1}) = output(h_t),  h_t = features(e_1, ..., e_{t-1}),  e_i = embedding(x_i)
+
+    (Bengio et al. 2003; every later neural language model changes one of the three layers.)
+    """
+
+    def __init__(self, embedding: Embedding, features: FeatureLayer, output: OutputLayer, vocabulary_size: int) -> None:
+        super().__init__()
+        self.embedding, self.features, self.output = embedding, features, output
+        self.vocabulary_size = vocabulary_size
+
+    def forward(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """inputs [batch, time] -> features [batch, time, size] and the state after them; from the start if none."""
+        vectors = self.embedding(inputs)
+        if state is None:
+            state = self.features.start(len(inputs), vectors)
+        features, state = self.features(vectors, state)
+        return features, state
+
+    def start(self, size: int, source: Any = None) -> State:
+        """The state of `size` sequences before anything was read."""
+        return self.features.start(size, next(self.parameters()))
+
+    def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        """Read tokens [batch, time]; return log p(next | all read so far) [batch, vocabulary] and the new state."""
+        features, state = self(tokens, state)
+        return self.output.log_probs(features[:, -1]), state
+
+    def log_prob(self, tokens: Tensor) -> Tensor:
+        """log p of each row of `tokens` [batch, time], filled up with `<pad>`: natural log, [batch]."""
+        begin = torch.full_like(tokens[:, :1], BOS)
+        features, _ = self(torch.cat([begin, tokens[:, :-1]], dim=1))
+        log_probs = self.output.log_prob(features, tokens)  # [batch, time]
+        return log_probs.masked_fill(tokens == PAD, 0.0).sum(dim=1)
+
+
+def build_language_model(config: LanguageModelConfig, vocabulary_size: int) -> LanguageModel:
+    """The model that a configuration describes, with fresh weights."""
+    embedding = Embedding(vocabulary_size, **config.embedding.model_dump())
+    features = build_features(config.features, config.embedding.size)
+    tied = embedding.weight if config.output.tied else None
+    output = Softmax(features.output_size, vocabulary_size, tied)
+    return LanguageModel(embedding, features, output, vocabulary_size)

@@ -1,0 +1,65 @@
+"""Averages of the history: the two simplest feature layers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.nn.cache import extend
+from seqloom.nn.features import FeatureLayer
+from seqloom.nn.state import State
+
+
+class Average(FeatureLayer):
+    """h_t = (1/t) Σ_{i≤t} e_i: a bag of words, order forgotten.
+
+    The state holds the sum; the number of summands is the state's position.
+    """
+
+    def __init__(self, input_size: int) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.output_size = input_size
+
+    def start(self, size: int, like: Tensor) -> State:
+        return State({"sum": like.new_zeros(size, self.input_size)})
+
+    def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        end = state.position + inputs.size(1)
+        sums = inputs.cumsum(1) + state["sum"].unsqueeze(1)
+        counts = torch.arange(state.position + 1, end + 1, device=inputs.device, dtype=inputs.dtype)
+        return sums / counts.unsqueeze(-1), State({"sum": sums[:, -1]}, end)
+
+
+class AttentionAverage(FeatureLayer):
+    """h_t = Σ_{i≤t} α_i e_i: the last word decides how much each word so far counts, near words more.
+
+    α = softmax over i of q(e_t)·k(e_i) / √d - softplus(decay) · (t - i), with linear maps q, k and a learned scalar
+    decay (a linear penalty on distance, as in Press et al. 2022, https://arxiv.org/abs/2108.12409).
+    """
+
+    def __init__(self, input_size: int) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.output_size = input_size
+        self.query = nn.Linear(input_size, input_size, bias=False)
+        self.key = nn.Linear(input_size, input_size, bias=False)
+        self.decay = nn.Parameter(torch.tensor(-2.0))  # softplus(-2) ≈ 0.13: a word eight steps back counts 1/e
+
+    def start(self, size: int, like: Tensor) -> State:
+        return State({name: like.new_zeros(size, 0, self.input_size) for name in ("keys", "inputs")})
+
+    def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        begin, end = state.position, state.position + inputs.size(1)
+        keys = extend(state["keys"], self.key(inputs), begin)
+        values = extend(state["inputs"], inputs, begin)
+        steps = torch.arange(end, device=inputs.device)
+        distance = steps[begin:, None] - steps  # [time, end]
+        penalty = -F.softplus(self.decay) * distance
+        bias = penalty.masked_fill(distance < 0, -torch.inf)
+        queries = self.query(inputs)
+        features = F.scaled_dot_product_attention(
+            queries, keys[:, :end], values[:, :end].to(queries.dtype), attn_mask=bias.to(queries.dtype)
+        )
+        return features, State({"keys": keys, "inputs": values}, end)

@@ -1,0 +1,39 @@
+"""The embedding layer: a vector for each word of the vocabulary."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.nn.dropout import choose_dropout, drop_words
+
+
+class Embedding(nn.Module):
+    """e = E[x], one row of E per word.
+
+    Rows start with values from N(0, 1/size), so that their length is about 1 whatever the size, and a softmax layer
+    that shares the matrix starts with scores of about unit variance.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        size: int,
+        dropout: float = 0.0,
+        word_dropout: float = 0.0,
+        variational: bool = False,
+    ) -> None:
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.output_size = size
+        self.word_dropout = word_dropout
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, size))
+        self.dropout = choose_dropout(dropout, variational)
+        nn.init.normal_(self.weight, std=size**-0.5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens [batch, time] -> vectors [batch, time, size]."""
+        vectors = F.embedding(tokens, self.weight)
+        vectors = drop_words(vectors, tokens, self.vocabulary_size, self.word_dropout, self.training)
+        return self.dropout(vectors)

@@ -1,0 +1,45 @@
+"""A feed-forward network over a window of recent words."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.nn.features import FeatureLayer
+from seqloom.nn.state import State
+
+
+class FeedForward(FeatureLayer):
+    """The neural probabilistic language model (Bengio et al. 2003, JMLR 3:1137-1155), made deeper with residuals.
+
+    x   = [e_{t-n+1}; ...; e_t]                     the last n = `context` vectors; zeros before the start
+    h_1 = tanh(H x + d),    h_l = h_{l-1} + tanh(H_l h_{l-1} + d_l)
+    h   = h_L + W x                                 the direct connection of the paper
+    """
+
+    carries = True
+
+    def __init__(
+        self, input_size: int, context: int = 4, size: int = 256, layers: int = 1, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.output_size = size
+        self.context = context
+        # H and W together; a convolution over time sees every window without writing the windows out
+        self.window = nn.Conv1d(input_size, 2 * size, context)
+        self.hidden = nn.ModuleList(nn.Linear(size, size) for _ in range(layers - 1))
+        self.dropout = nn.Dropout(dropout)
+
+    def start(self, size: int, like: Tensor) -> State:
+        return State({"inputs": like.new_zeros(size, self.context - 1, self.input_size)})
+
+    def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        time = inputs.size(1)
+        sequence = torch.cat([state["inputs"], inputs], dim=1)  # [batch, context - 1 + time, input_size]
+        both = self.window(sequence.transpose(1, 2)).transpose(1, 2)  # [batch, time, 2 · size]
+        first, direct = both.chunk(2, dim=-1)
+        hidden = torch.tanh(first)
+        for layer in self.hidden:
+            hidden = hidden + torch.tanh(layer(self.dropout(hidden)))
+        return self.dropout(hidden + direct), State({"inputs": sequence[:, time:]}, state.position + time)

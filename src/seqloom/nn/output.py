@@ -1,0 +1,64 @@
+"""Output layers: from features to the probabilities of words."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class OutputLayer(nn.Module, ABC):
+    """p(word | features), and a loss to learn it by. Logarithms are natural."""
+
+    input_size: int
+    vocabulary_size: int
+
+    @abstractmethod
+    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
+        """features [..., input_size], targets [...] -> what training minimises, one value per target [...].
+
+        -log p(target), or an estimate with its expectation or optimum there.
+        """
+
+    @abstractmethod
+    def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
+        """log p(target | features), exact and normalised: [..., input_size], [...] -> [...]."""
+
+    @abstractmethod
+    def log_probs(self, features: Tensor) -> Tensor:
+        """log p of every word: [..., input_size] -> [..., vocabulary_size]."""
+
+
+class Softmax(OutputLayer):
+    """p(w | h) ∝ exp(E_w · P h + b_w).
+
+    `tied` is the embedding matrix, shared as in Press & Wolf 2017 (https://arxiv.org/abs/1608.05859). P is a bias-free
+    projection where the matrix is of another width than the features, and the identity otherwise.
+    """
+
+    def __init__(self, input_size: int, vocabulary_size: int, tied: nn.Parameter | None = None) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.vocabulary_size = vocabulary_size
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, input_size)) if tied is None else tied
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+        width = self.weight.size(1)
+        self.project = nn.Linear(input_size, width, bias=False) if width != input_size else nn.Identity()
+        if tied is None:
+            nn.init.normal_(self.weight, std=input_size**-0.5)
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Unnormalised log-probabilities of every word: [..., input_size] -> [..., vocabulary_size]."""
+        return F.linear(self.project(features), self.weight, self.bias)
+
+    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
+        flat = self.scores(features.reshape(-1, self.input_size))
+        return F.cross_entropy(flat, targets.reshape(-1), reduction="none").view(targets.shape)
+
+    def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
+        return -self.loss(features, targets)
+
+    def log_probs(self, features: Tensor) -> Tensor:
+        return F.log_softmax(self.scores(features), dim=-1)

@@ -1,0 +1,126 @@
+"""Telling attention where a word stands: four ways, each a small class."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.errors import UserError
+
+
+class Positions(nn.Module):
+    """Position enters attention in one of three places; each kind below changes one and leaves the others alone."""
+
+    def embed(self, inputs: Tensor, start: int) -> Tensor:
+        """Add positions start, start + 1, ... to inputs [batch, time, size]."""
+        return inputs
+
+    def rotation(self, start: int, time: int, like: Tensor) -> Tensor | None:
+        """Cosine and sine of the angles by which `rotate` turns queries and keys; computed once for all layers."""
+        return None
+
+    def bias(self, start: int, time: int, like: Tensor) -> Tensor | None:
+        """What is added to the scores of queries start, ..., start + time - 1 with all keys up to the last of them:
+        [heads, time, start + time]."""
+        return None
+
+
+class SinusoidalPositions(Positions):
+    """x · √size + PE, with PE[t, 2i] = sin(t / 10000^(2i/size)), PE[t, 2i+1] = cos of the same.
+
+    Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.5; the factor √size of section 3.4 belongs to it:
+    it brings word vectors of length about 1 to the magnitude of the waves.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def embed(self, inputs: Tensor, start: int) -> Tensor:
+        return inputs * math.sqrt(self.size) + self.waves(start, inputs.size(1), inputs)
+
+    def waves(self, start: int, time: int, like: Tensor) -> Tensor:
+        """PE for positions start, start + 1, ...: [time, size]."""
+        angles = _angles(start, time, self.size, like.device)
+        waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+        return waves[:, : self.size].to(like.dtype)
+
+
+class LearnedPositions(Positions):
+    """x + P[t]: one learned vector for each of the first `context` positions."""
+
+    def __init__(self, size: int, context: int) -> None:
+        super().__init__()
+        self.context = context
+        self.weight = nn.Parameter(torch.empty(context, size))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def embed(self, inputs: Tensor, start: int) -> Tensor:
+        end = start + inputs.size(1)
+        if end > self.context:
+            raise UserError(
+                f"the sequence has reached {end} tokens, but the model has learned positions for {self.context}; "
+                f"train with model.features.context={end} or more, shorten the sequence, or choose other positions"
+            )
+        return inputs + self.weight[start:end]
+
+
+class RotaryPositions(Positions):
+    """Queries and keys are turned by t · θ_i in each plane i, so that their product depends on the distance alone.
+
+    RoPE (Su et al. 2021, https://arxiv.org/abs/2104.09864), θ_i = 10000^(-2i/head_size). Plane i is made of the values
+    i and i + head_size/2: a renumbering of the paper's 2i and 2i + 1 that splits a vector into two contiguous halves.
+    """
+
+    def __init__(self, head_size: int) -> None:
+        super().__init__()
+        self.head_size = head_size
+
+    def rotation(self, start: int, time: int, like: Tensor) -> Tensor:
+        angles = _angles(start, time, self.head_size, like.device)
+        return torch.stack([angles.cos(), angles.sin()]).to(like.dtype)  # [2, time, head_size / 2]
+
+
+def rotate(vectors: Tensor, rotation: Tensor) -> Tensor:
+    """Turn vectors [..., time, head_size] by the angles of `RotaryPositions.rotation`."""
+    cosine, sine = rotation
+    first, second = vectors.chunk(2, dim=-1)
+    return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1).to(vectors.dtype)
+
+
+class RelativePositions(Positions):
+    """A learned bias per head on the scores, by the distance between query and key (T5: Raffel et al. 2020,
+    https://arxiv.org/abs/1910.10683).
+
+    Distances share buckets: half of the buckets hold one short distance each, the others ranges that widen
+    logarithmically up to `longest`, beyond which all fall into the last. The layers of a network share the biases.
+    """
+
+    def __init__(self, heads: int, buckets: int = 32, longest: int = 128) -> None:
+        super().__init__()
+        self.buckets = buckets
+        self.longest = longest
+        self.weight = nn.Parameter(torch.empty(buckets, heads))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """The bucket of each distance query - key; keys after the query (negative distances) count as distance 0."""
+        exact = self.buckets // 2
+        distance = distance.clamp(min=0)
+        fraction = torch.log(distance.clamp(min=1) / exact) / math.log(self.longest / exact)
+        wide = exact + (fraction * (self.buckets - exact)).long()
+        return torch.where(distance < exact, distance, wide.clamp(max=self.buckets - 1))
+
+    def bias(self, start: int, time: int, like: Tensor) -> Tensor:
+        steps = torch.arange(start + time, device=like.device)
+        distance = steps[start:, None] - steps  # [time, start + time]
+        return self.weight[self.bucket(distance)].permute(2, 0, 1).to(like.dtype)
+
+
+def _angles(start: int, time: int, size: int, device: torch.device) -> Tensor:
+    """t · 10000^(-2i/size) for t = start, start + 1, ... and each pair i: [time, ⌈size / 2⌉], always in float32."""
+    steps = torch.arange(start, start + time, device=device, dtype=torch.float32)
+    pairs = torch.arange(0, size, 2, device=device, dtype=torch.float32)
+    return steps[:, None] * torch.exp(pairs * (-math.log(10000.0) / size))

@@ -1,0 +1,44 @@
+"""How recurrent matrices begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Start = Literal["spectral", "orthogonal", "uniform"]
+
+
+@torch.no_grad()
+def start_recurrent(weight: Tensor, start: Start) -> None:
+    """Fill a recurrent matrix [gates · size, size], each size × size gate block by itself.
+
+    `uniform`: U(-1/√size, 1/√size), the library's. `orthogonal`: a random rotation, all eigenvalues on the unit circle
+    (Saxe et al. 2014). `spectral`: Gaussian, divided by its spectral radius, so that the largest |eigenvalue| is 1 and
+    a signal neither dies out nor grows over many steps (Jaeger 2001; Sutskever et al. 2013).
+    """
+    for block in weight.split(weight.size(1)):
+        STARTS[start](block)
+
+
+def _uniform(block: Tensor) -> None:
+    bound = block.size(1) ** -0.5
+    nn.init.uniform_(block, -bound, bound)
+
+
+def _orthogonal(block: Tensor) -> None:
+    nn.init.orthogonal_(block)
+
+
+def _spectral(block: Tensor) -> None:
+    nn.init.normal_(block)
+    block /= torch.linalg.eigvals(block.double()).abs().max()
+
+
+STARTS: dict[Start, Callable[[Tensor], None]] = {
+    "uniform": _uniform,
+    "orthogonal": _orthogonal,
+    "spectral": _spectral,
+}

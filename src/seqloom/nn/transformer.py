@@ -1,0 +1,194 @@
+"""The Transformer as a feature layer: masked self-attention over all words so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.nn.attention import MultiHeadAttention, causal_mask
+from seqloom.nn.cache import extend
+from seqloom.nn.features import FeatureLayer
+from seqloom.nn.positions import (
+    LearnedPositions,
+    Positions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    rotate,
+)
+from seqloom.nn.state import State
+
+PositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]
+
+
+class PreNorm(nn.Module):
+    """x + dropout(f(norm(x))): normalise what a sub-layer reads (Xiong et al. 2020); stable without warm-up."""
+
+    def __init__(self, size: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def before(self, inputs: Tensor) -> Tensor:
+        """What the sub-layer reads."""
+        return self.norm(inputs)
+
+    def after(self, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """The sub-layer's inputs and outputs joined."""
+        return inputs + self.dropout(outputs)
+
+
+class PostNorm(nn.Module):
+    """norm(x + dropout(f(x))): normalise the sum, as Vaswani et al. 2017 do."""
+
+    def __init__(self, size: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def before(self, inputs: Tensor) -> Tensor:
+        """What the sub-layer reads."""
+        return inputs
+
+    def after(self, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """The sub-layer's inputs and outputs joined."""
+        return self.norm(inputs + self.dropout(outputs))
+
+
+NORMS: dict[str, type[PreNorm] | type[PostNorm]] = {"pre": PreNorm, "post": PostNorm}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
+
+
+class PositionWise(nn.Module):
+    """The same two-layer network at every position: W₂ φ(W₁ x + b₁) + b₂."""
+
+    def __init__(self, size: int, inner: int, activation: str, dropout: float) -> None:
+        super().__init__()
+        self.input = nn.Linear(size, inner)
+        self.activation = ACTIVATIONS[activation]()
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(inner, size)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.output(self.dropout(self.activation(self.input(inputs))))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a window of queries may see, the same for all layers: see `Positions` and `MultiHeadAttention`."""
+
+    mask: Tensor | None
+    causal: bool
+    rotation: Tensor | None
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention, then a position-wise network, each with a residual connection and a norm."""
+
+    def __init__(self, size: int, heads: int, inner: int, dropout: float, norm: str, activation: str) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(size, heads, dropout)
+        self.attention_norm = NORMS[norm](size, dropout)
+        self.feedforward = PositionWise(size, inner, activation, dropout)
+        self.feedforward_norm = NORMS[norm](size, dropout)
+
+    def start_weights(self, additions: int) -> None:
+        """GPT-2: N(0, 0.02²), over √additions for what is one of so many additions to the residual stream."""
+        for part in (self.attention, self.feedforward):
+            nn.init.normal_(part.input.weight, std=0.02)
+            nn.init.normal_(part.output.weight, std=0.02 * additions**-0.5)
+            nn.init.zeros_(part.input.bias)
+            nn.init.zeros_(part.output.bias)
+
+    def forward(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
+        """inputs [batch, time, size] -> outputs of the same shape, and the longer cache of keys and values."""
+        attended, after = self._attend(self.attention_norm.before(inputs), state, view)
+        hidden = self.attention_norm.after(inputs, attended)
+        outputs = self.feedforward(self.feedforward_norm.before(hidden))
+        return self.feedforward_norm.after(hidden, outputs), after
+
+    def _attend(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
+        end = state.position + inputs.size(1)
+        queries, new_keys, new_values = self.attention.project(inputs)
+        if view.rotation is not None:
+            queries, new_keys = rotate(queries, view.rotation), rotate(new_keys, view.rotation)
+        keys = extend(state["keys"], new_keys, state.position)
+        values = extend(state["values"], new_values, state.position)
+        attended = self.attention(queries, keys[:, :, :end], values[:, :, :end], view.mask, view.causal)
+        return attended, State({"keys": keys, "values": values}, end)
+
+
+class Transformer(FeatureLayer):
+    """Decoder-only Transformer (Vaswani et al. 2017; Radford et al. 2019 for norms and initialisation).
+
+    The state holds the keys and values of all words so far: `layer{l}.keys` and `layer{l}.values`, each
+    [batch, heads, capacity, head_size], of which the first `position` steps are valid.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int = 256,
+        layers: int = 4,
+        heads: int = 4,
+        feedforward: int | None = None,
+        dropout: float = 0.0,
+        positions: PositionKind = "rotary",
+        norm: Literal["pre", "post"] = "pre",
+        activation: Literal["gelu", "relu"] = "gelu",
+        context: int = 1024,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.output_size = size
+        self.heads = heads
+        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
+        self.positions = make_positions(positions, size, heads, context)
+        self.dropout = nn.Dropout(dropout)
+        inner = feedforward or 4 * size
+        stack = [TransformerLayer(size, heads, inner, dropout, norm, activation) for _ in range(layers)]
+        for layer in stack:
+            layer.start_weights(additions=2 * layers)
+        self.layers = nn.ModuleList(stack)
+        self.norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()  # post-norm layers end with one already
+
+    def start(self, size: int, like: Tensor) -> State:
+        empty = like.new_zeros(size, self.heads, 0, self.output_size // self.heads)
+        names = [f"layer{depth}.{name}" for depth in range(len(self.layers)) for name in ("keys", "values")]
+        return State(dict.fromkeys(names, empty))
+
+    def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        hidden = self.dropout(self.positions.embed(self.project(inputs), state.position))
+        view = self._view(state.position, hidden)
+        after = State(position=state.position + inputs.size(1))
+        for depth, layer in enumerate(self.layers):
+            hidden, cache = layer(hidden, state.part(f"layer{depth}"), view)
+            after.put(f"layer{depth}", cache)
+        return self.norm(hidden), after
+
+    def _view(self, start: int, hidden: Tensor) -> View:
+        time = hidden.size(1)
+        rotation = self.positions.rotation(start, time, hidden)
+        bias = self.positions.bias(start, time, hidden)
+        if bias is not None:
+            ahead = ~causal_mask(start, time, hidden.device)
+            return View(bias.masked_fill(ahead, -torch.inf), False, rotation)
+        if start == 0:
+            return View(None, True, rotation)
+        if time == 1:  # the last word sees all
+            return View(None, False, rotation)
+        return View(causal_mask(start, time, hidden.device), False, rotation)
+
+
+def make_positions(kind: PositionKind, size: int, heads: int, context: int) -> Positions:
+    """Positions of the given kind for vectors of `size`, split among `heads`."""
+    if kind == "sinusoidal":
+        return SinusoidalPositions(size)
+    if kind == "learned":
+        return LearnedPositions(size, context)
+    if kind == "rotary":
+        return RotaryPositions(size // heads)
+    return RelativePositions(heads)

@@ -1,0 +1,111 @@
+"""Pages in one file: style, pictures and the one small script are inside, and nothing is fetched from anywhere."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+
+from seqloom.reports.columns import Column
+
+
+class Markup(str):
+    """Text that is HTML already. Any other string is escaped where it enters a page."""
+
+    __slots__ = ()
+
+
+def element(name: str, *children: str, **attributes: str) -> Markup:
+    """`<name attribute="…">children</name>`; `class_` and `data_value` stand for `class` and `data-value`."""
+    given = "".join(f' {key.strip("_").replace("_", "-")}="{html.escape(value)}"' for key, value in attributes.items())
+    return Markup(f"<{name}{given}>{join(children)}</{name}>")
+
+
+def join(parts: Iterable[str]) -> Markup:
+    """Parts one after another, escaped unless they are markup."""
+    return Markup("".join(part if isinstance(part, Markup) else html.escape(part) for part in parts))
+
+
+def page(title: str, *parts: str) -> str:
+    """A whole document."""
+    style, script = (files("seqloom.reports").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    head = [
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="color-scheme" content="light dark">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        element("title", title),
+        element("style", Markup(style)),
+    ]
+    body = [element("main", element("h1", title), *parts), element("script", Markup(script))]
+    return f'<!doctype html>\n<html lang="en">\n<head>{join(head)}</head>\n<body>{join(body)}</body>\n</html>\n'
+
+
+def section(heading: str, *parts: str) -> Markup:
+    """A heading and what belongs to it."""
+    return element("section", element("h2", heading), *parts)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Markup:
+    """Names and what they are, side by side."""
+    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in pairs))
+
+
+def figure(svg: str, caption: str) -> Markup:
+    """A plot with a caption; on a narrow screen it scrolls rather than shrinking beyond reading."""
+    scroll = element("div", Markup(svg), class_="scroll", tabindex="0")
+    return element("figure", scroll, element("figcaption", caption))
+
+
+def commands(pairs: Iterable[tuple[str, str]]) -> Markup:
+    """What to type, each with what it does."""
+    lines = [element("div", element("dt", what), element("dd", code(command))) for what, command in pairs]
+    return element("dl", *lines, class_="commands")
+
+
+def code(text: str) -> Markup:
+    """Something to type."""
+    return element("code", text)
+
+
+def table(first: str, names: Sequence[tuple[str, str]], columns: Sequence[Column]) -> Markup:
+    """A table of numbers that a click on a heading sorts; the best value of a column stands out.
+
+    A row begins with its name and a detail below it.
+    """
+    headings = [_heading(first, "")] + [_heading(column.title, column.unit) for column in columns]
+    rows = [[element("th", name, _small(detail), scope="row")] for name, detail in names]
+    for column in columns:
+        for row, value, text, best in zip(rows, column.values, column.texts(), column.best(), strict=True):
+            row.append(_best_cell(value, text) if best else _cell(value, text))
+    lines = [element("tr", *row) for row in rows]
+    body = element("table", element("thead", element("tr", *headings)), element("tbody", *lines), class_="numbers")
+    return element("div", body, class_="scroll", tabindex="0")
+
+
+def side_by_side(corner: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> Markup:
+    """Texts to compare: a row for each that begins with its name, a column for each name."""
+    head = element("tr", element("th", corner, scope="col"), *(element("th", name, scope="col") for name in names))
+    lines = []
+    for name, texts in rows:
+        cells = [element("td", text, dir="auto") for text in texts]
+        lines.append(element("tr", element("th", name, scope="row", dir="auto"), *cells))
+    body = element("table", element("thead", head), element("tbody", *lines), class_="texts")
+    return element("div", body, class_="scroll", tabindex="0")
+
+
+def _heading(title: str, unit: str) -> Markup:
+    return element("th", element("button", title, _small(unit), type="button"), scope="col")
+
+
+def _small(text: str) -> Markup:
+    return element("small", text) if text else Markup()
+
+
+def _cell(value: float, text: str) -> Markup:
+    return element("td", text, data_value=repr(float(value)))
+
+
+def _best_cell(value: float, text: str) -> Markup:
+    return element("td", element("strong", text), class_="best", data_value=repr(float(value)))

@@ -1,0 +1,180 @@
+"""One look for all plots, and how a plot becomes a file or a part of a page."""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import matplotlib
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from seqloom.errors import UserError
+from seqloom.files import atomic_file
+from seqloom.reports.numbers import compact
+
+INK, MUTED, GRID, PAPER = "#1c2430", "#5b6573", "#e1e5ea", "#ffffff"
+
+# After Okabe & Ito (2008), told apart under every kind of colour blindness; darkened where thin lines need it.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b8528f", "#a87600", "#4b5563", "#3d9bd6", "#7a3b1d")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+Dashes = Literal["-"] | tuple[float, tuple[float, ...]]
+DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1, 1.2)))
+
+LATIN = ("Helvetica Neue", "Segoe UI", "Roboto", "Arial", "DejaVu Sans")
+CHINESE = (
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Microsoft YaHei",
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "SimHei",
+)
+
+# What a page may recolour, each by a variable of its style sheet; the name is followed by the colour it stands for.
+VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} | {
+    color: f"--series-{index}" for index, color in enumerate(PALETTE)
+}
+
+SUFFIXES = (".png", ".svg", ".pdf")
+
+
+class Series(NamedTuple):
+    """How one line of a plot is drawn; told apart by colour, by marker and by dashes."""
+
+    color: str
+    marker: str
+    dashes: Dashes
+
+
+def series(index: int) -> Series:
+    """The look of the line number `index`; after eight the colours come again with other dashes."""
+    return Series(
+        PALETTE[index % len(PALETTE)],
+        MARKERS[index % len(MARKERS)],
+        DASHES[(index + index // len(PALETTE)) % len(DASHES)],
+    )
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The style holds inside this block, for drawing and for writing."""
+    settings: dict[Any, Any] = {
+        "font.family": ["sans-serif", *_installed_chinese()],
+        "font.sans-serif": [*LATIN, *CHINESE],
+        "font.size": 11,
+        "text.color": INK,
+        "axes.titlesize": 12,
+        "axes.titlelocation": "left",
+        "axes.titlepad": 10,
+        "axes.labelcolor": MUTED,
+        "axes.edgecolor": MUTED,
+        "axes.linewidth": 0.8,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.facecolor": "none",
+        "axes.unicode_minus": True,
+        "grid.color": GRID,
+        "grid.linewidth": 0.8,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.major.size": 3,
+        "ytick.major.size": 0,
+        "lines.linewidth": 1.9,
+        "lines.markersize": 5.5,
+        "lines.solid_capstyle": "round",
+        "legend.frameon": False,
+        "legend.fontsize": 10.5,
+        "figure.facecolor": "none",
+        "figure.constrained_layout.use": True,
+        "savefig.dpi": 160,
+        "svg.fonttype": "none",  # text stays text: it can be searched, and the browser finds the glyphs
+        "svg.hashsalt": "seqloom",  # the same plot gives the same file
+        "pdf.fonttype": 42,
+    }
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        # A glyph that no installed font has only matters where the plot is not shown by a browser.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def scale_ticks(axes: Axes, which: Literal["x", "y"], logarithmic: bool) -> None:
+    """Set the scale of an axis and few, round, readable ticks; call it when the limits are settled."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if logarithmic:
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    low, high = sorted(axis.get_view_interval())
+    if logarithmic and high / low > 2.5:
+        axis.set_major_locator(FixedLocator(round_numbers(low, high)))
+    else:
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
+
+
+def round_numbers(low: float, high: float, most: int = 8) -> list[float]:
+    """At most `most` round numbers in [low, high] for a logarithmic axis: the densest set that is few enough."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for factors in ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        found = [factor * 10.0**decade for decade in decades for factor in factors]
+        found = [number for number in found if low <= number <= high]
+        if len(found) <= most:
+            return found
+    return found[:: math.ceil(len(found) / most)]
+
+
+def svg(figure: Figure, label: str = "") -> str:
+    """A figure as an SVG element to put into a page, described by `label`.
+
+    Colours become variables of the page (`var(--ink, #1c2430)`), so that its style sheet can turn them for the dark.
+    """
+    buffer = io.StringIO()
+    with styled():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # several figures share a page, and ids must not repeat
+    text = re.sub(r"(fill|stroke): (#[0-9a-f]{6})", _variable, text)
+    # As wide as its inches say, where the page has room, and as high as its view box then makes it.
+    text = re.sub(r' (width|height)="[^"]*pt"', "", text, count=2)
+    width = round(100 * figure.get_figwidth())
+    return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(label)}" width="{width}"', 1)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure to a .png, .svg or .pdf file, on white, atomically."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UserError(f"cannot draw into {path}: the name must end in one of {', '.join(SUFFIXES)}")
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
+    with styled(), atomic_file(path) as temporary:
+        figure.savefig(temporary, format=suffix[1:], facecolor=PAPER, metadata=metadata)
+
+
+def _variable(match: re.Match[str]) -> str:
+    name, color = match.groups()
+    return f"{name}: var({VARIABLES[color]}, {color})" if color in VARIABLES else match.group()
+
+
+@cache
+def _installed_chinese() -> tuple[str, ...]:
+    """The fonts that pictures other than SVG take Chinese glyphs from."""
+    installed = set(font_manager.get_font_names())
+    return tuple(name for name in CHINESE if name in installed)

@@ -1,0 +1,187 @@
+"""The ladder: several models on one text, with the same tokens and budget, in one report."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from seqloom.config import RunConfig, load_config
+from seqloom.data.corpora import bundled
+from seqloom.data.store import TokenStore
+from seqloom.errors import UserError
+from seqloom.metrics import unit_log_probs
+from seqloom.reports import CurvePoint, Ladder, RungResult, write_ladder_report
+from seqloom.runs.language import TrainedLanguageModel
+from seqloom.runs.materials import Materials, prepare
+from seqloom.runs.training import train
+from seqloom.text import Tokenizer
+from seqloom.text.special import EOS
+from seqloom.training import Reporter, Silent, read_metrics
+
+LADDER = ("average", "feedforward", "convolution", "rnn", "lstm", "gru", "transformer")
+QUICK = ("average", "feedforward", "rnn", "lstm", "gru", "transformer")
+PROMPTS = 3
+SAMPLE_LENGTH = 40
+TEXT_KEYS = ("train", "valid", "test", "valid_fraction", "unit", "field")
+
+
+def compare(
+    sources: Sequence[str | Path],
+    settings: Iterable[str] = (),
+    out: str | Path = "runs/compare",
+    tokens: int | None = None,
+    reporter: Reporter | None = None,
+) -> Ladder:
+    """Train each source on the text and tokeniser of the first, for as many tokens, and write `out/report.html`.
+
+    A run that is finished in `out` already is not trained again.
+    """
+    configs = _on_equal_terms(_load(sources, list(settings)), tokens)
+    out = Path(out)
+    materials = prepare(next(iter(configs.values())))
+    prompts = _prompts(materials)
+    rungs = []
+    for name, config in configs.items():
+        (reporter or Silent()).say(f"{name}: {config.description}")
+        model = train(config, out=out / name, resume=True, reporter=reporter)
+        rungs.append(_measure(name, model, materials.valid, prompts))
+    first = next(iter(configs.values()))
+    ladder = Ladder(
+        title="The ladder on " + _shown(first.data.train),
+        corpus=_shown(first.data.train),
+        tokenizer=first.text.kind,
+        vocabulary_size=materials.tokenizer.size,
+        training_tokens=len(materials.train),
+        validation_tokens=len(materials.valid),
+        unknown=materials.valid.totals.unknown,
+        rungs=rungs,
+        prompts=prompts,
+        machine=_machine(),
+    )
+    write_ladder_report(ladder, out / "report.html")
+    return ladder
+
+
+def quickstart(data: str, out: str | Path, reporter: Reporter | None = None) -> Ladder:
+    """The ladder of small models on a bundled text, or the user's own, in a few minutes."""
+    unit = next((corpus.unit for corpus in bundled() if corpus.name == data), "line")
+    settings = [f"data.train={data}", f"data.unit={unit}"]
+    return compare(QUICK, settings, out, reporter=reporter)
+
+
+def _load(sources: Sequence[str | Path], settings: list[str]) -> dict[str, RunConfig]:
+    configs: dict[str, RunConfig] = {}
+    for source in sources:
+        name = Path(source).stem
+        if name in configs:
+            raise UserError(f"{name!r} is in the comparison twice; give the files different names")
+        configs[name] = load_config(source, settings)
+    if not configs:
+        raise UserError("nothing to compare: name presets or configuration files")
+    return configs
+
+
+def _on_equal_terms(configs: dict[str, RunConfig], tokens: int | None) -> dict[str, RunConfig]:
+    """The first one's text, tokeniser and seed for all, and as many training tokens."""
+    first = next(iter(configs.values()))
+    tokens = tokens or _budget(first)
+    equal = {}
+    for name, config in configs.items():
+        data = config.data.model_copy(update={key: getattr(first.data, key) for key in TEXT_KEYS})
+        per_step = data.batch_size * data.length * config.training.accumulate
+        training = config.training.model_copy(update={"steps": max(1, round(tokens / per_step)), "epochs": None})
+        changes = {"text": first.text, "data": data, "training": training, "seed": first.seed}
+        equal[name] = config.model_copy(update=changes)
+    return equal
+
+
+def _budget(config: RunConfig) -> int:
+    """How many tokens a configuration trains on."""
+    if config.training.steps is not None:
+        return config.training.steps * config.data.batch_size * config.data.length * config.training.accumulate
+    return round((config.training.epochs or 1) * len(prepare(config).train))
+
+
+def _measure(name: str, model: TrainedLanguageModel, valid: TokenStore, prompts: list[str]) -> RungResult:
+    found = model.evaluate()
+    metrics = read_metrics(model.path)
+    logged = [entry for entry in metrics if "tokens_per_second" in entry]
+    samples = model.generate(prompts, strategy="sample", temperature=0.8, max_length=SAMPLE_LENGTH, seed=1)
+    return RungResult(
+        name=name,
+        description=model.config.description,
+        folder=str(model.path),
+        parameters=model.parameters,
+        cross_entropy=found.cross_entropy,
+        perplexity=found.perplexity,
+        word_perplexity=found.word_perplexity,
+        bits_per_character=found.bits_per_character,
+        unknown=found.unknown,
+        training_seconds=logged[-1]["seconds"],
+        training_speed=statistics.median(entry["tokens_per_second"] for entry in logged),
+        scoring_speed=_scoring_speed(model, valid),
+        generation_speed=_generation_speed(model),
+        curve=[
+            CurvePoint(entry["tokens"], entry["seconds"], entry["valid_loss"])
+            for entry in metrics
+            if "valid_loss" in entry
+        ],
+        samples=[row[0].text for row in samples],
+    )
+
+
+def _scoring_speed(model: TrainedLanguageModel, valid: TokenStore, tokens: int = 20_000) -> float:
+    """Tokens per second when lines are scored each by itself."""
+    piece = np.asarray(valid.tokens[:tokens]).astype(np.int64)
+    ends = np.flatnonzero(piece == EOS) + 1
+    length = model.config.data.length
+    units = np.split(piece, ends) if len(ends) > 1 else np.split(piece, range(length, len(piece), length))
+    listed = [unit.tolist() for unit in units if len(unit)]
+    began = time.perf_counter()
+    unit_log_probs(model.model, listed)
+    return sum(map(len, listed)) / (time.perf_counter() - began)
+
+
+def _generation_speed(model: TrainedLanguageModel, rows: int = 16, length: int = 64) -> float:
+    """Tokens per second when `rows` texts are sampled side by side."""
+    began = time.perf_counter()
+    drawn = model.generate([""] * rows, strategy="sample", max_length=length, min_length=length)
+    return sum(row[0].tokens for row in drawn) / (time.perf_counter() - began)
+
+
+def _prompts(materials: Materials) -> list[str]:
+    """The first words of a few units of the validation text."""
+    tokens = materials.valid.tokens
+    begins = np.flatnonzero(tokens == EOS)[:-1] + 1
+    if len(begins) < PROMPTS:
+        begins = np.linspace(0, len(tokens) - 1, PROMPTS + 2)[1:-1].astype(np.int64)
+    prompts: list[str] = []
+    for begin in begins[np.linspace(0, len(begins) - 1, 8 * PROMPTS).astype(np.int64)]:
+        prompt = _first_words(materials.tokenizer, np.asarray(tokens[begin : begin + 40]).tolist())
+        if prompt and prompt not in prompts and len(prompts) < PROMPTS:
+            prompts.append(prompt)
+    return prompts
+
+
+def _first_words(tokenizer: Tokenizer, tokens: list[int]) -> str:
+    until_end = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
+    line = tokenizer.decode(until_end).strip().split("\n")[0]
+    words = line.split()
+    start = " ".join(words[:3]) if len(words) >= 4 else line[:4]
+    return "" if "<unk>" in start else start
+
+
+def _shown(files: str | list[str]) -> str:
+    names = [files] if isinstance(files, str) else files
+    return ", ".join(Path(name).name for name in names)
+
+
+def _machine() -> str:
+    processor = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
+    return f"{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}"

@@ -1,0 +1,68 @@
+"""The run folder: what training writes and every other verb reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from seqloom.config import RunConfig, load_config, save_config
+from seqloom.errors import CheckpointError, UserError
+from seqloom.text import Tokenizer, load_tokenizer
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths and contents of one run."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """An existing run."""
+        folder = cls(Path(path))
+        if not folder.config_file.is_file():
+            raise CheckpointError(f"{path} is not a run folder: there is no {folder.config_file.name} in it")
+        return folder
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunFolder:
+        """A new run; an existing one is never overwritten."""
+        folder = cls(path)
+        folder.check_free()
+        tokenizer.save(folder.tokenizer_file)
+        save_config(config, folder.config_file)
+        return folder
+
+    @classmethod
+    def unused(cls, name: str) -> RunFolder:
+        """`runs/NAME`, or `runs/NAME-2` and so on when that is taken."""
+        base = Path("runs") / name
+        path, number = base, 2
+        while path.exists():
+            path, number = base.with_name(f"{name}-{number}"), number + 1
+        return cls(path)
+
+    def check_free(self) -> None:
+        """Refuse a folder that holds a run already."""
+        if self.config_file.exists():
+            raise UserError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def tokenizer_file(self) -> Path:
+        return self.path / "tokenizer.json"
+
+    @property
+    def weights_file(self) -> Path:
+        return self.path / "model.safetensors"
+
+    def config(self) -> RunConfig:
+        """The configuration, checked again."""
+        return load_config(self.config_file)
+
+    def tokenizer(self) -> Tokenizer:
+        """The run's tokeniser."""
+        return load_tokenizer(self.tokenizer_file)

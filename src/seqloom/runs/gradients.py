@@ -1,0 +1,63 @@
+"""How gradients travel back through time in a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seqloom.data.windows import TokenBatch, window_batch
+from seqloom.errors import DataError
+from seqloom.models import LanguageModel, build_language_model
+from seqloom.nn import Recurrent
+from seqloom.runs.language import TrainedLanguageModel
+from seqloom.runs.materials import prepare
+
+WINDOWS = 32
+
+
+def gradient_norms(run: str | Path, length: int = 64, initial: bool = False) -> list[float]:
+    """‖∂loss_T/∂h_t‖ for the distances T - t = 0, ..., length - 1, averaged over windows of the validation text.
+
+    h_t is everything a recurrent model remembers after word t (for the LSTM hidden state and cell together); for a
+    model that remembers all words it is the word's vector e_t. `initial` takes the weights before training.
+    """
+    trained = TrainedLanguageModel.load(run, device="cpu")
+    store = prepare(trained.config, trained.tokenizer).valid
+    if len(store) <= length:
+        raise DataError(f"the validation text of {run} has {len(store)} tokens; choose a length below that")
+    model = trained.model
+    if initial:
+        torch.manual_seed(trained.config.seed)
+        model = build_language_model(trained.config.model, trained.tokenizer.size).eval()
+    count = min(WINDOWS, len(store) // length)
+    starts = np.linspace(0, len(store) - length, count).astype(np.int64)
+    return backward_norms(model, window_batch(store.tokens, starts, length))
+
+
+def backward_norms(model: LanguageModel, batch: TokenBatch) -> list[float]:
+    """The norms for one batch, nearest first: mean over rows of the norm of the gradient of the last target's loss."""
+    vectors = model.embedding(batch.inputs).detach().requires_grad_()
+    state = model.features.start(len(vectors), vectors)
+    if not isinstance(model.features, Recurrent):
+        features, _ = model.features(vectors, state)
+        loss = model.output.loss(features[:, -1], batch.targets[:, -1]).sum()
+        (gradient,) = torch.autograd.grad(loss, vectors)
+        return gradient.norm(dim=-1).mean(0).flip(0).tolist()
+
+    remembered: list[list[Tensor]] = []
+    for step in range(vectors.size(1)):
+        if step:
+            remembered.append(list(state.values()))
+        features, state = model.features(vectors[:, step : step + 1], state)
+    loss = model.output.loss(features[:, -1], batch.targets[:, -1]).sum()
+    return [_norm(torch.autograd.grad(loss, parts, retain_graph=True)) for parts in [[features], *remembered[::-1]]]
+
+
+def _norm(gradients: Sequence[Tensor]) -> float:
+    """The norm over all parts of the memory together, averaged over rows."""
+    squares = [gradient.flatten(1).pow(2).sum(1) for gradient in gradients]
+    return torch.stack(squares).sum(0).sqrt().mean().item()

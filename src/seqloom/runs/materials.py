@@ -1,0 +1,54 @@
+"""What a configuration needs before training can begin: the tokeniser and the token stores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from seqloom.config import RunConfig
+from seqloom.data.corpus import Corpus
+from seqloom.data.store import TokenStore, cache_folder
+from seqloom.errors import DataError
+from seqloom.text import Tokenizer, load_tokenizer, train_tokenizer
+
+
+@dataclass(frozen=True)
+class Materials:
+    """A tokeniser with the training and validation text under it."""
+
+    tokenizer: Tokenizer
+    train: TokenStore
+    valid: TokenStore
+
+
+def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> Materials:
+    """Read the corpora, train a tokeniser unless one is given, and encode. Unchanged parts come from the cache."""
+    train, valid = corpora(config)
+    tokenizer = tokenizer or tokenizer_for(config, train)
+    return Materials(tokenizer, TokenStore.of(train, tokenizer), TokenStore.of(valid, tokenizer))
+
+
+def corpora(config: RunConfig) -> tuple[Corpus, Corpus]:
+    """Training and validation text; the end of the training text is held out when no validation text is named."""
+    data = config.data
+    train = Corpus.open(data.train, data.unit, data.field)
+    if data.valid is not None:
+        return train, Corpus.open(data.valid, data.unit, data.field)
+    if not train.characters:
+        raise DataError(f"{train} is empty: there is no text to learn from")
+    return train.hold_out(data.valid_fraction)
+
+
+def tokenizer_for(config: RunConfig, corpus: Corpus) -> Tokenizer:
+    """The tokeniser of `config.text` trained on a corpus; trained once for each content of both."""
+    recipe = json.dumps([corpus.fingerprint, config.text.model_dump()], sort_keys=True)
+    path = cache_folder() / "tokenizers" / (hashlib.sha256(recipe.encode()).hexdigest()[:32] + ".json")
+    if path.is_file():
+        return load_tokenizer(path)
+    try:
+        tokenizer = train_tokenizer(config.text, corpus)
+    except DataError as error:
+        raise DataError(f"{corpus}: {error}") from error
+    tokenizer.save(path)
+    return tokenizer

@@ -1,0 +1,76 @@
+"""`seqloom train`: from a configuration to a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seqloom.config import RunConfig, load_config, save_config
+from seqloom.data.windows import training_windows
+from seqloom.metrics import stream_likelihood
+from seqloom.models import build_language_model
+from seqloom.runs.folder import RunFolder
+from seqloom.runs.language import TrainedLanguageModel
+from seqloom.runs.materials import Materials, prepare
+from seqloom.training import Processes, Reporter, Trainer, build_objective
+
+
+def train(
+    source: str | Path | Mapping[str, Any] | RunConfig,
+    settings: Iterable[str] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    reporter: Reporter | None = None,
+) -> TrainedLanguageModel:
+    """Train a preset, a YAML file or a mapping, with `key=value` settings on top, into the folder `out`.
+
+    With `resume`, a run that stopped goes on exactly where its last checkpoint was written; its own configuration
+    holds, with the settings on top (more steps, say).
+    """
+    folder = RunFolder(Path(out)) if out is not None else RunFolder.unused(_name(source))
+    going_on = resume and folder.config_file.is_file()
+    if going_on:
+        config = load_config(folder.config_file, settings)
+        tokenizer = folder.tokenizer()
+    else:
+        config = source if isinstance(source, RunConfig) else load_config(source, settings)
+        tokenizer = None
+        folder.check_free()
+    processes = Processes.join(config.training.device)
+    try:
+        materials = prepare(config, tokenizer)
+        trainer = _trainer(config, materials, folder, processes, reporter)
+        if processes.main and going_on:
+            save_config(config, folder.config_file)
+        elif processes.main:
+            RunFolder.create(folder.path, config, materials.tokenizer)
+        processes.wait()
+        if resume:
+            trainer.resume()
+        trainer.fit()
+    finally:
+        processes.leave()
+    return TrainedLanguageModel.load(folder.path, config.training.device)
+
+
+def _trainer(
+    config: RunConfig, materials: Materials, folder: RunFolder, processes: Processes, reporter: Reporter | None
+) -> Trainer:
+    torch.manual_seed(config.seed)
+    model = build_language_model(config.model, materials.tokenizer.size)
+    torch.manual_seed(config.seed * 1000 + processes.rank)  # the same weights, another dropout, in each process
+    batches = training_windows(materials.train, config.data, config.seed)
+
+    def validate() -> dict[str, float]:
+        found = stream_likelihood(model, materials.valid, config.data.length, rows=config.data.batch_size)
+        return {"valid_loss": found.cross_entropy, "valid_perplexity": found.perplexity}
+
+    objective = build_objective(config.objective)
+    return Trainer(model, objective, batches, validate, config.training, folder.path, processes, reporter)
+
+
+def _name(source: object) -> str:
+    return Path(source).stem if isinstance(source, str | Path) else "run"

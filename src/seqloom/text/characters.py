@@ -1,0 +1,62 @@
+"""The tokeniser whose tokens are characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from seqloom.text.special import SPECIALS, UNK
+from seqloom.text.tokenizer import Ids, Tokenizer, learn_vocabulary, visible
+from seqloom.text.vocabulary import Vocabulary
+
+
+class CharacterTokenizer(Tokenizer):
+    """One token per character (Unicode code point), spaces and newlines too.
+
+    Text of known characters comes back exactly. Encoding is one look-up in a table over code points.
+    """
+
+    kind = "characters"
+
+    def __init__(self, vocabulary: Vocabulary, lowercase: bool = False) -> None:
+        self.vocabulary = vocabulary
+        self.lowercase = lowercase
+        known = np.array([ord(character) for character in vocabulary.ordinary], dtype=np.uint32)
+        # One entry more than the highest known code point: all code points above it share that unknown.
+        self._table = np.full(int(known.max(initial=0)) + 2, UNK, dtype=np.uint32)
+        self._table[known] = np.arange(len(SPECIALS), len(vocabulary), dtype=np.uint32)
+
+    @classmethod
+    def train(
+        cls, texts: Iterable[str], *, lowercase: bool = False, min_count: int = 1, max_size: int | None = None
+    ) -> Self:
+        return cls(learn_vocabulary(texts, lambda text: text, lowercase, min_count, max_size), lowercase)
+
+    @property
+    def size(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        return self._look_up(text).tolist()
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        return [self._look_up(text) for text in texts]
+
+    def _look_up(self, text: str) -> Ids:
+        code_points = np.frombuffer(self.prepare(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        return self._table[np.minimum(code_points, len(self._table) - 1)]
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        return self.vocabulary.tokens(ids)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return "".join(self.vocabulary.tokens(visible(ids)))
+
+    def contents(self) -> dict[str, Any]:
+        return {"lowercase": self.lowercase, "vocabulary": self.vocabulary.ordinary}
+
+    @classmethod
+    def from_contents(cls, contents: dict[str, Any]) -> Self:
+        return cls(Vocabulary(contents["vocabulary"]), contents["lowercase"])

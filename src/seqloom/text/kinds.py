@@ -1,0 +1,44 @@
+"""The kinds of tokenisers: learning one from a configuration, and reading one from a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from seqloom.config.schema import TextConfig
+from seqloom.errors import DataError, did_you_mean
+from seqloom.text.characters import CharacterTokenizer
+from seqloom.text.subwords import BpeTokenizer, UnigramTokenizer
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.words import WhitespaceTokenizer, WordTokenizer
+
+KINDS: dict[str, type[Tokenizer]] = {
+    kind.kind: kind for kind in (WordTokenizer, WhitespaceTokenizer, CharacterTokenizer, BpeTokenizer, UnigramTokenizer)
+}
+
+
+def train_tokenizer(config: TextConfig, texts: Iterable[str]) -> Tokenizer:
+    """Learn the tokeniser that `config` describes, in one pass over `texts`."""
+    return KINDS[config.kind].train(texts, **config.model_dump(exclude={"kind"}))
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """The tokeniser that `Tokenizer.save` wrote."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}; a tokeniser is written when a model is trained") from None
+    except OSError as error:
+        raise DataError(f"cannot read the tokeniser {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not a tokeniser: it is not JSON ({error})") from None
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if not isinstance(kind, str):
+        raise DataError(f"{path} is not a tokeniser: it has no kind")
+    if kind not in KINDS:
+        raise DataError(f"{path}: no tokeniser is of kind {kind!r}" + did_you_mean(kind, KINDS))
+    try:
+        return KINDS[kind].from_json(document)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error

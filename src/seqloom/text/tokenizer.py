@@ -1,0 +1,123 @@
+"""What every tokeniser does: text to ids, and back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqloom.errors import DataError
+from seqloom.files import write_json
+from seqloom.text.special import BOS, EOS, PAD
+from seqloom.text.vocabulary import Vocabulary
+
+Ids = NDArray[np.uint32]
+
+VERSION = 1  # of the JSON document; raise it when an old reader could no longer understand a new file
+
+
+class Tokenizer(ABC):
+    """Splits text into tokens and numbers them.
+
+    Encoding adds no special symbols and never makes `<pad>`, `<bos>` or `<eos>` out of text; whoever builds batches
+    puts them where they belong.
+    """
+
+    kind: ClassVar[str]
+    lowercase: bool
+
+    @classmethod
+    @abstractmethod
+    def train(cls, texts: Iterable[str]) -> Self:
+        """Learn the vocabulary in one pass over `texts`; subclasses take their options by name."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many ids there are, special symbols included."""
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        """The ids of many texts."""
+        return [np.array(self.encode(text), dtype=np.uint32) for text in texts]
+
+    @abstractmethod
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Each id as a piece a person can read, special symbols too."""
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of some ids. Padding, begin and end are skipped; what is unknown reads `<unk>`."""
+
+    @abstractmethod
+    def contents(self) -> dict[str, Any]:
+        """What the constructor needs, as JSON values."""
+
+    @classmethod
+    @abstractmethod
+    def from_contents(cls, contents: dict[str, Any]) -> Self:
+        """The tokeniser that `contents` described."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "version": VERSION, **self.contents()}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        if document.get("kind") != cls.kind:
+            raise DataError(f"a tokeniser of kind {document.get('kind')!r} is not one of {cls.kind!r}")
+        if document.get("version") != VERSION:
+            raise DataError(
+                f"the tokeniser has format version {document.get('version')!r} and this seqloom reads {VERSION}; "
+                "use the version of seqloom that wrote it, or train again"
+            )
+        try:
+            return cls.from_contents(document)
+        except Exception as error:  # the `tokenizers` library raises nothing more particular
+            raise DataError(f"the {cls.kind} tokeniser is damaged ({type(error).__name__}: {error})") from error
+
+    def save(self, path: Path) -> None:
+        """Write one JSON document, atomically; `load_tokenizer` reads it."""
+        write_json(path, self.to_json())
+
+    def prepare(self, text: str) -> str:
+        """What happens to a text before it is split."""
+        return text.lower() if self.lowercase else text
+
+
+def visible(ids: Iterable[int]) -> list[int]:
+    """The ids that stand for text: padding, begin and end left out."""
+    return [int(id) for id in ids if id not in (PAD, BOS, EOS)]
+
+
+def learn_vocabulary(
+    texts: Iterable[str],
+    split: Callable[[str], Iterable[str]],
+    lowercase: bool,
+    min_count: int,
+    max_size: int | None,
+) -> Vocabulary:
+    """Count the tokens of all texts in one pass, and keep the frequent ones."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(split(text.lower() if lowercase else text))
+    if not counts:
+        raise empty_corpus()
+    vocabulary = Vocabulary.from_counts(counts, min_count, max_size)
+    if not vocabulary.ordinary:
+        raise DataError(
+            f"no token of the training text is seen {min_count} times (the most frequent: {max(counts.values())}); "
+            "lower text.min_count or give more text"
+        )
+    return vocabulary
+
+
+def empty_corpus() -> DataError:
+    return DataError("the training text is empty: a tokeniser learns its vocabulary from text; check data.train")

@@ -1,0 +1,124 @@
+"""Words, and the two tokenisers whose tokens are words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import regex
+
+from seqloom.text.tokenizer import Tokenizer, learn_vocabulary, visible
+from seqloom.text.vocabulary import Vocabulary
+
+# Scripts written without spaces, where a character is the smallest unit that means something. The long-vowel marks
+# ー and ｰ belong to no single script, so they are named.
+IDEOGRAPH = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ"
+UNSPACED = IDEOGRAPH + r"\u3000-\u303f\uff01-\uff65"  # and their full-width punctuation
+# Letters, digits, the marks on them, and the joiners that stand inside Persian and Indic words.
+LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d]--[{IDEOGRAPH}]]"
+
+WORD = regex.compile(
+    rf"""
+      <unk>                              # rare words of corpora that come with them replaced
+    | [{IDEOGRAPH}]\p{{M}}*              # 我
+    | \p{{Nd}}++(?:[.,:]\p{{Nd}}++)++    # 3.14  1,000  12:30
+    | {LETTER}++(?:['’]{LETTER}++)*+     # word  don't  o’clock
+    | \.\.\. | --                        # marks that come in several characters
+    | [^\s\x1c-\x1f]                     # any other mark, alone
+    """,
+    regex.VERBOSE | regex.VERSION1,
+)
+ONE_IDEOGRAPH = regex.compile(f"[{IDEOGRAPH}]")
+
+# How marks attach when words are put back together, applied to the words joined by single spaces.
+ATTACHMENTS = (
+    (regex.compile(r'(?<!\S)" (.+?) "(?!\S)'), r'"\1"'),  # the space goes inside a pair of straight quotes
+    (regex.compile(r"(?<!\S)' (.+?) '(?!\S)"), r"'\1'"),
+    (regex.compile(r" (?=(?:[.,;:!?%)\]}…”’»°]|\.\.\.)['\"]?(?:\s|$))"), ""),  # closing marks hold on to the left
+    (regex.compile(r"(?<=(?:^|\s)['\"]?[(\[{“‘«¿¡$£€#]) "), ""),  # opening marks to the right
+    (regex.compile(r" (-|--|–|—|/|@) "), r"\1"),  # and these to both sides
+    # Ideographs are written without spaces.
+    (regex.compile(rf"(?<=[{UNSPACED}]\p{{M}}*) | (?=[{UNSPACED}])"), ""),
+)
+
+
+def split_words(text: str) -> list[str]:
+    """Words, numbers and punctuation marks; a contraction is one word, and so is each Han or kana character."""
+    return WORD.findall(text)
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Put words back together the way they are usually written: the inverse of `split_words` up to whitespace."""
+    text = " ".join(words)
+    for pattern, replacement in ATTACHMENTS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def count_words(text: str) -> int:
+    """The number of whitespace-separated pieces, each Han or kana character being a piece of its own.
+
+    The yardstick of perplexity per word, the same for every tokeniser.
+    """
+    if text.isascii():
+        return len(text.split())
+    spaced, ideographs = ONE_IDEOGRAPH.subn(" ", text)
+    return len(spaced.split()) + ideographs
+
+
+class WordTokenizer(Tokenizer):
+    """Words, numbers and punctuation marks (`split_words`); decoding restores the text up to whitespace."""
+
+    kind = "words"
+
+    def __init__(self, vocabulary: Vocabulary, lowercase: bool = False) -> None:
+        self.vocabulary = vocabulary
+        self.lowercase = lowercase
+
+    @staticmethod
+    def split(text: str) -> list[str]:
+        return split_words(text)
+
+    @staticmethod
+    def join(words: Iterable[str]) -> str:
+        return join_words(words)
+
+    @classmethod
+    def train(
+        cls, texts: Iterable[str], *, lowercase: bool = False, min_count: int = 1, max_size: int | None = None
+    ) -> Self:
+        return cls(learn_vocabulary(texts, cls.split, lowercase, min_count, max_size), lowercase)
+
+    @property
+    def size(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        return self.vocabulary.ids(self.split(self.prepare(text)))
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        return self.vocabulary.tokens(ids)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self.join(self.vocabulary.tokens(visible(ids)))
+
+    def contents(self) -> dict[str, Any]:
+        return {"lowercase": self.lowercase, "vocabulary": self.vocabulary.ordinary}
+
+    @classmethod
+    def from_contents(cls, contents: dict[str, Any]) -> Self:
+        return cls(Vocabulary(contents["vocabulary"]), contents["lowercase"])
+
+
+class WhitespaceTokenizer(WordTokenizer):
+    """For text that is tokenised already: words are what stands between spaces."""
+
+    kind = "whitespace"
+
+    @staticmethod
+    def split(text: str) -> list[str]:
+        return text.split()
+
+    @staticmethod
+    def join(words: Iterable[str]) -> str:
+        return " ".join(words)

@@ -1,0 +1,31 @@
+"""From models to fitted models: one trainer, and the objectives it maximises."""
+
+from seqloom.training.checkpoints import CheckpointFolder, load_weights
+from seqloom.training.interrupts import Interrupted
+from seqloom.training.journal import read_metrics
+from seqloom.training.objectives import Loss, MaximumLikelihood, Objective, RandomTruncation, build_objective
+from seqloom.training.processes import Processes, choose_device
+from seqloom.training.progress import Reporter, Silent, reporter
+from seqloom.training.trainer import Progress, Trainer
+from seqloom.training.weights import load_model_weights, model_weights
+
+__all__ = [
+    "CheckpointFolder",
+    "Interrupted",
+    "Loss",
+    "MaximumLikelihood",
+    "Objective",
+    "Processes",
+    "Progress",
+    "RandomTruncation",
+    "Reporter",
+    "Silent",
+    "Trainer",
+    "build_objective",
+    "choose_device",
+    "load_model_weights",
+    "load_weights",
+    "model_weights",
+    "read_metrics",
+    "reporter",
+]

@@ -1,0 +1,94 @@
+"""Averages of the weights over training, which often predict better than the last weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from seqloom.config.schema import AveragingConfig
+
+
+class WeightAverage:
+    """θ̄ ← θ̄ + w (θ - θ̄) after every step.
+
+    exponential: w = 1 - decay, smaller decay during the first steps so that the start is forgotten.
+    triggered (NT-ASGD, Merity et al. 2018): nothing until a validation fails to beat the best of those more than
+    `patience` validations ago; from then on w = 1/n, the plain mean of the n weights since.
+    """
+
+    def __init__(self, config: AveragingConfig, model: nn.Module) -> None:
+        self.config, self.model = config, model
+        self.count = 0  # steps averaged so far
+        self.running = config.kind == "exponential"
+        self.weights: dict[str, Tensor] = {}
+        self.history: list[float] = []
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take in the weights after a step."""
+        if not self.running:
+            return
+        self.count += 1
+        parameters = dict(self.model.named_parameters())
+        if self.count == 1:
+            self.weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+            return
+        if self.config.kind == "exponential":
+            weight = 1 - min(self.config.decay, self.count / (self.count + 10))
+        else:
+            weight = 1 / self.count
+        averages = [self.weights[name] for name in parameters]
+        torch._foreach_lerp_(averages, [parameter.detach() for parameter in parameters.values()], weight)
+
+    def validated(self, loss: float) -> None:
+        """Take note of a validation; the trigger of `triggered`."""
+        if self.config.kind != "triggered" or self.running:
+            return
+        patience = self.config.patience
+        if len(self.history) > patience and loss > min(self.history[:-patience]):
+            self.running = True
+        self.history.append(loss)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The model carries the average inside this block, once there is one."""
+        if not self.count:
+            yield
+            return
+        own = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+        self._load(self.weights)
+        try:
+            yield
+        finally:
+            self._load(own)
+
+    @torch.no_grad()
+    def _load(self, weights: dict[str, Tensor]) -> None:
+        for name, parameter in self.model.named_parameters():
+            parameter.copy_(weights[name])
+
+    def state(self) -> dict[str, object]:
+        """What a checkpoint must hold beside `weights`."""
+        return {"count": self.count, "running": self.running, "history": self.history}
+
+    def restore(self, state: dict[str, object], weights: dict[str, Tensor]) -> None:
+        """Go on from a checkpoint."""
+        self.count, self.running = int(state["count"]), bool(state["running"])  # type: ignore[call-overload]
+        self.history = list(state["history"])  # type: ignore[call-overload]
+        parameters = dict(self.model.named_parameters())
+        self.weights = {name: tensor.to(parameters[name].device) for name, tensor in weights.items()}
+
+
+def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of several weight files of one model (checkpoint averaging), one tensor in memory at a time."""
+    readers = [safe_open(file, framework="pt") for file in files]
+
+    def mean(name: str) -> Tensor:
+        return torch.stack([reader.get_tensor(name).double() for reader in readers]).mean(0).float()
+
+    return {name: mean(name) for name in readers[0].keys()}  # noqa: SIM118 - a reader is no dictionary

@@ -1,0 +1,82 @@
+"""Optimisers and learning-rate schedules."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from seqloom.config.schema import OptimizerConfig, ScheduleConfig
+
+
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
+    """The optimiser of a configuration; biases, norms and other vectors are not decayed."""
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    rate = config.learning_rate
+    match config.kind:
+        case "adamw":
+            return torch.optim.AdamW(groups, lr=rate, betas=config.betas, fused=True)
+        case "adam":
+            return torch.optim.Adam(groups, lr=rate, betas=config.betas, fused=True)
+        case "sgd":
+            return torch.optim.SGD(groups, lr=rate, momentum=config.momentum)
+        case "rmsprop":
+            return torch.optim.RMSprop(groups, lr=rate, momentum=config.momentum)
+        case "adagrad":
+            return torch.optim.Adagrad(groups, lr=rate)
+
+
+class Schedule:
+    """The learning rate as a multiple of its peak.
+
+    It rises linearly over `warmup` steps, then with p = the fraction of the training that is done
+    linear: 1 - p (1 - final);  cosine: final + (1 - final) (1 + cos πp) / 2;  inverse-sqrt: √(warmup / step)
+    (Vaswani et al. 2017);  plateau: times `factor` whenever validation stops improving.
+    """
+
+    def __init__(self, config: ScheduleConfig) -> None:
+        self.config = config
+        self.scale = 1.0  # what plateau has come down to
+        self.waited = 0
+
+    def rate(self, step: int, done: float) -> float:
+        """The multiple at `step` (counted from 0) when the fraction `done` of the training lies behind."""
+        config = self.config
+        if step < config.warmup:
+            return (step + 1) / config.warmup
+        done = min(1.0, done)
+        match config.kind:
+            case "linear":
+                return 1 - done * (1 - config.final)
+            case "cosine":
+                return config.final + (1 - config.final) * (1 + math.cos(math.pi * done)) / 2
+            case "inverse-sqrt":
+                return math.sqrt(max(1, config.warmup) / (step + 1))
+            case "plateau":
+                return self.scale
+            case "constant":
+                return 1.0
+
+    def validated(self, improved: bool) -> None:
+        """Take note of a validation."""
+        if self.config.kind != "plateau":
+            return
+        self.waited = 0 if improved else self.waited + 1
+        if self.waited > self.config.patience:
+            self.scale *= self.config.factor
+            self.waited = 0
+
+    def state(self) -> dict[str, float]:
+        """What a checkpoint must hold."""
+        return {"scale": self.scale, "waited": self.waited}
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Go on from a checkpoint."""
+        self.scale, self.waited = state["scale"], int(state["waited"])

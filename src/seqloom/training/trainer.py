@@ -1,0 +1,395 @@
+"""The training loop: one for every torch model in the package."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from seqloom.config.schema import TrainingConfig
+from seqloom.errors import CheckpointError, ConfigError, TrainingError
+from seqloom.files import atomic_file
+from seqloom.training.averaging import WeightAverage, mean_weights
+from seqloom.training.checkpoints import (
+    WEIGHTS,
+    Checkpoint,
+    CheckpointFolder,
+    optimizer_tensors,
+    random_states,
+    restore_optimizer,
+    restore_random_states,
+)
+from seqloom.training.interrupts import Interrupted, Interrupts
+from seqloom.training.journal import Journal
+from seqloom.training.objectives import Loss, Objective
+from seqloom.training.optimizers import Schedule, build_optimizer
+from seqloom.training.processes import Processes
+from seqloom.training.progress import Reporter, Silent
+from seqloom.training.throughput import Throughput
+from seqloom.training.weights import load_model_weights, model_weights, sharded_like, whole
+
+EXPLODED = 3.0  # a loss this many times the first one, over a whole log interval, is not coming back
+
+
+class Batches(Protocol):
+    """An endless stream of batches whose position can be saved. A batch has `tokens`, `rows(a, b)` and `to(device)`."""
+
+    batches_per_epoch: int
+    batch_size: int
+
+    def __next__(self) -> Any:
+        """The next global batch."""
+
+    def position(self) -> dict[str, int]:
+        """Where the next batch comes from."""
+
+    def seek(self, position: dict[str, int]) -> None:
+        """Go on from a saved position."""
+
+
+@dataclass
+class Progress:
+    """Where training stands: everything in a checkpoint that is not a tensor of the model's."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    best_loss: float = math.inf
+    best_step: int = 0
+    waited: int = 0
+    """Validations since the best one."""
+    first_loss: float | None = None
+    """Mean loss of the first log interval."""
+
+
+class Trainer:
+    """Fits `model` to `batches` by `objective`, validating, logging and checkpointing into `folder`.
+
+    `validate()` returns figures, `valid_loss` among them: lower is better, and the weights with the lowest one become
+    `folder/model.safetensors`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        batches: Batches,
+        validate: Callable[[], dict[str, float]],
+        config: TrainingConfig,
+        folder: Path,
+        processes: Processes,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self.model = model.to(processes.device)
+        self.objective, self.batches, self.validate = objective, batches, validate
+        self.config, self.folder, self.processes = config, folder, processes
+        self.reporter = reporter if reporter and processes.main else Silent()
+        if batches.batch_size % processes.world:
+            raise ConfigError(
+                f"data.batch_size ({batches.batch_size}) must be a multiple of the {processes.world} processes"
+            )
+        per_epoch = batches.batches_per_epoch / config.accumulate
+        self.total_steps = config.steps or max(1, round((config.epochs or 1) * per_epoch))
+        self.validate_every = config.validate_every or max(1, round(per_epoch))
+        self.checkpoint_every = config.checkpoint_every or self.validate_every
+        self.progress = Progress()
+        self.checkpoints = CheckpointFolder(folder / "checkpoints", self._kept())
+        self.throughput = Throughput(model, processes.device)  # before sharding changes the parameters
+        if config.compile:
+            _compile(model)
+        self._step_module = _wrap(_Step(self.model, objective), processes, config.sharded)
+        self.optimizer = build_optimizer(self.model, config.optimizer)
+        self.schedule = Schedule(config.schedule)
+        self.average = WeightAverage(config.averaging, self.model)
+        self._recent: list[tuple[int, Tensor, int, Tensor]] = []  # (step, summed loss, tokens, gradient norm)
+
+    def _kept(self) -> int:
+        averaging = self.config.averaging
+        return max(self.config.keep, averaging.last) if averaging.kind == "checkpoints" else self.config.keep
+
+    # ------------------------------------------------------------------------------------------------------ loop
+
+    def fit(self) -> Progress:
+        """Train to the end, or until interrupted; exact resuming goes through `resume` first."""
+        journal = Journal(self.folder, self.progress.step, self.config.tensorboard) if self.processes.main else None
+        self.reporter.start("training", self.progress.step, self.total_steps)
+        try:
+            with Interrupts() as interrupts:
+                self._loop(journal, interrupts)
+            self._finish(journal)
+        finally:
+            self.reporter.stop()
+            if journal:
+                journal.close()
+        return self.progress
+
+    def _loop(self, journal: Journal | None, interrupts: Interrupts) -> None:
+        self.model.train()
+        began = time.perf_counter() - self.progress.seconds
+        self.throughput.restart()
+        while self.progress.step < self.total_steps and not self._out_of_patience():
+            self._optimise()
+            step = self.progress.step
+            self.progress.seconds = time.perf_counter() - began
+            out_of_time = self.config.minutes is not None and self.progress.seconds > 60 * self.config.minutes
+            last = step == self.total_steps or out_of_time
+            if step % self.config.log_every == 0 or last:
+                self._log(journal)
+                stop = self.processes.any(interrupts.number is not None)
+            else:
+                stop = self.processes.world == 1 and interrupts.number is not None
+            if step % self.validate_every == 0 or last:
+                self._check_losses()
+                self._validate(journal)
+                self.throughput.restart()
+            if step % self.checkpoint_every == 0 or last or stop:
+                self._check_losses()
+                self._save()
+            if stop and not last:
+                number = interrupts.number or 15
+                raise Interrupted(f"interrupted: saved at step {step}; go on with --resume", number)
+            if out_of_time:
+                break
+
+    def _out_of_patience(self) -> bool:
+        return self.config.patience is not None and self.progress.waited >= self.config.patience
+
+    def _optimise(self) -> None:
+        """One optimiser step over `accumulate` global batches, normalised by all their tokens together."""
+        rows = self.batches.batch_size // self.processes.world
+        first = self.processes.rank * rows
+        batches = [next(self.batches) for _ in range(self.config.accumulate)]
+        tokens = sum(batch.tokens for batch in batches)
+        rate = self.config.optimizer.learning_rate * self.schedule.rate(self.progress.step, self._done())
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        summed = torch.zeros((), device=self.processes.device)
+        for index, batch in enumerate(batches):
+            if self.processes.world > 1:
+                batch = batch.rows(first, first + rows)
+            with self._synchronised(index == len(batches) - 1), self._autocast():
+                loss: Loss = self._step_module(batch.to(self.processes.device))
+            (loss.total * (self.processes.world / tokens)).backward()  # processes average their gradients
+            summed += loss.logs["loss"]
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
+        self.optimizer.step()
+        self.average.update()
+        self.progress.step += 1
+        self.progress.tokens += tokens
+        self.throughput.add(tokens)
+        self._recent.append((self.progress.step, summed, tokens, whole(norm).detach()))
+
+    def _done(self) -> float:
+        by_steps = self.progress.step / self.total_steps
+        by_clock = self.progress.seconds / (60 * self.config.minutes) if self.config.minutes else 0.0
+        return max(by_steps, by_clock)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.config.precision == "bf16":
+            return torch.autocast(self.processes.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def _synchronised(self, last: bool) -> AbstractContextManager[Any]:
+        """Gradients are exchanged once, with the last batch of a step."""
+        module = self._step_module
+        if isinstance(module, DistributedDataParallel) and not last:
+            return module.no_sync()
+        if isinstance(module, FSDPModule):
+            module.set_requires_gradient_sync(last)
+        return nullcontext()
+
+    # --------------------------------------------------------------------------------------------------- figures
+
+    def _check_losses(self) -> tuple[float, float]:
+        """Mean loss and largest gradient norm since the last look; stops training when one is beyond repair."""
+        if not self._recent:
+            return math.nan, math.nan
+        steps, sums, tokens, norms = zip(*self._recent, strict=True)
+        totals = self.processes.total(torch.stack(sums)).tolist()
+        largest = torch.stack(norms).tolist()
+        for step, total, norm in zip(steps, totals, largest, strict=True):
+            if not math.isfinite(total) or not math.isfinite(norm):
+                what = "the loss" if not math.isfinite(total) else "the gradient"
+                raise TrainingError(f"{what} is not finite at step {step}. {self._advice()}")
+        mean = sum(totals) / sum(tokens)
+        if self.progress.first_loss is None:
+            self.progress.first_loss = mean
+        elif mean > EXPLODED * max(1.0, self.progress.first_loss):
+            raise TrainingError(
+                f"the loss exploded by step {steps[-1]}: {mean:.3g}, after {self.progress.first_loss:.3g} in the "
+                f"beginning. {self._advice()}"
+            )
+        self._recent.clear()
+        return mean, max(largest)
+
+    def _advice(self) -> str:
+        config = self.config
+        knobs = f"Lower training.optimizer.learning_rate (now {config.optimizer.learning_rate:g})"
+        knobs += f" or training.clip (now {config.clip:g})" if config.clip else " or set training.clip (now off)"
+        saved = self.checkpoints.list()
+        kept = f"The last good checkpoint is {saved[-1]}." if saved else "No checkpoint had been written yet."
+        return f"{knobs}. {kept}"
+
+    def _log(self, journal: Journal | None) -> None:
+        loss, norm = self._check_losses()
+        speed = self.throughput.read()
+        utilisation = self.throughput.utilisation(speed, self.processes.world)
+        entry = {
+            "step": self.progress.step,
+            "epoch": self.progress.step * self.config.accumulate / self.batches.batches_per_epoch,
+            "tokens": self.progress.tokens,
+            "loss": loss,
+            "gradient_norm": norm,
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "tokens_per_second": speed,
+            "seconds": self.progress.seconds,
+        }
+        figures = f"loss {loss:.4f}  {speed:,.0f} tokens/s"
+        if utilisation is not None:
+            entry["mfu"] = utilisation
+            figures += f"  MFU {utilisation:.1%}"
+        if journal:
+            journal.write(entry)
+        self.reporter.advance(self.progress.step, figures)
+
+    def _validate(self, journal: Journal | None) -> None:
+        with self.average.applied():
+            figures = self._figures()
+            loss = figures["valid_loss"]
+            improved = loss < self.progress.best_loss
+            if improved:
+                self.progress.best_loss, self.progress.best_step, self.progress.waited = loss, self.progress.step, 0
+                self._write_weights(model_weights(self.model))
+            else:
+                self.progress.waited += 1
+        self.schedule.validated(improved)
+        self.average.validated(loss)
+        self._report_validation(journal, figures, improved)
+
+    def _figures(self) -> dict[str, float]:
+        self.model.eval()
+        try:
+            return self.validate()
+        finally:
+            self.model.train()
+
+    def _report_validation(self, journal: Journal | None, figures: dict[str, float], improved: bool) -> None:
+        if journal:
+            moment = {"step": self.progress.step, "tokens": self.progress.tokens, "seconds": self.progress.seconds}
+            journal.write({**moment, **figures})
+        listed = "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        self.reporter.say(f"step {self.progress.step}: {listed}" + ("  (best so far)" if improved else ""))
+
+    def _finish(self, journal: Journal | None) -> None:
+        """Checkpoint averaging, when asked for: keep the mean of the last checkpoints if it validates better."""
+        if self.config.averaging.kind == "checkpoints":
+            files = [path / WEIGHTS for path in self.checkpoints.list()[-self.config.averaging.last :]]
+            mean = mean_weights(files)
+            load_model_weights(self.model, mean, "the mean of the checkpoints")
+            figures = self._figures()
+            improved = figures["valid_loss"] < self.progress.best_loss
+            if improved:
+                self.progress.best_loss, self.progress.best_step = figures["valid_loss"], self.progress.step
+                self._write_weights(model_weights(self.model))
+            self._report_validation(journal, {"averaged_checkpoints": len(files), **figures}, improved)
+        self.processes.wait()
+
+    # ----------------------------------------------------------------------------------------------- checkpoints
+
+    def _write_weights(self, weights: dict[str, Tensor]) -> None:
+        if self.processes.main:
+            with atomic_file(self.folder / WEIGHTS) as temporary:
+                save_file({name: tensor.cpu().contiguous() for name, tensor in weights.items()}, temporary)
+
+    def _save(self) -> None:
+        tensors = {name: whole(tensor) for name, tensor in optimizer_tensors(self.optimizer).items()}
+        tensors |= {f"average.{name}": whole(tensor) for name, tensor in self.average.weights.items()}
+        tensors |= {f"carried.{name}": self.processes.gather(tensor) for name, tensor in self.objective.state().items()}
+        tensors |= {name: self.processes.gather(tensor) for name, tensor in random_states().items()}
+        weights = model_weights(self.model)
+        if self.processes.main:
+            progress = {
+                **asdict(self.progress),
+                "total_steps": self.total_steps,
+                "data": self.batches.position(),
+                "schedule": self.schedule.state(),
+                "average": self.average.state(),
+            }
+            self.checkpoints.save(Checkpoint(weights, tensors, progress))
+        self.processes.wait()
+
+    def resume(self) -> bool:
+        """Go on exactly where the newest checkpoint was written; False when there is none."""
+        checkpoint = self.checkpoints.last()
+        if checkpoint is None:
+            return False
+        saved = dict(checkpoint.progress)
+        try:
+            self.batches.seek(saved.pop("data"))
+            self.schedule.restore(saved.pop("schedule"))
+            average = saved.pop("average")
+            saved.pop("total_steps")
+            self.progress = Progress(**saved)
+            load_model_weights(self.model, checkpoint.weights, str(self.checkpoints.list()[-1]))
+            self._restore_tensors(checkpoint.tensors, average)
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"the checkpoint in {self.folder} lacks {error}; it is of another version") from error
+        return True
+
+    def _restore_tensors(self, tensors: dict[str, Tensor], average: dict[str, Any]) -> None:
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        moments = {}
+        for name, tensor in tensors.items():
+            if name.startswith("optimizer."):
+                moments[name] = sharded_like(tensor, parameters[int(name.split(".")[1])])
+        restore_optimizer(self.optimizer, moments)
+        own = dict(self.model.named_parameters())
+        averages = {name: sharded_like(tensor, own[name]) for name, tensor in _under("average.", tensors).items()}
+        self.average.restore(average, averages)
+        rows = self.batches.batch_size // self.processes.world
+        first = self.processes.rank * rows
+        carried = _under("carried.", tensors)
+        self.objective.restore({n: t[first : first + rows].to(self.processes.device) for n, t in carried.items()})
+        restore_random_states(tensors, self.processes.rank)
+
+
+class _Step(nn.Module):
+    """Model and objective as one module, so that data-parallel wrappers see everything that a loss touches."""
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.model, self.objective = model, objective
+
+    def forward(self, batch: Any) -> Loss:
+        return self.objective(self.model, batch)
+
+
+def _wrap(step: nn.Module, processes: Processes, sharded: bool) -> nn.Module:
+    if processes.world == 1:
+        return step
+    if sharded:
+        fully_shard(step)  # in place
+        return step
+    return DistributedDataParallel(step)
+
+
+def _compile(model: nn.Module) -> None:
+    """Compile the parts that say they gain by it (`compiles = True`): equal layers share one compilation."""
+    for module in model.modules():
+        if getattr(module, "compiles", False):
+            module.compile()
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,47 @@
+"""A model's weights by name: tied matrices once, sharded ones whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from seqloom.errors import CheckpointError
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A sharded tensor put together (all processes must call this); any other as it is."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def sharded_like(tensor: Tensor, model_tensor: Tensor) -> Tensor:
+    """`tensor` sharded as `model_tensor` is."""
+    if isinstance(model_tensor, DTensor) and tensor.shape == model_tensor.shape:
+        return distribute_tensor(tensor.to(model_tensor.device), model_tensor.device_mesh, model_tensor.placements)
+    return tensor
+
+
+def model_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name; a matrix with two names (tied weights) appears once."""
+    kept = model.state_dict(keep_vars=True)
+    buffers = {name: tensor for name, tensor in model.named_buffers() if name in kept}
+    return {name: whole(tensor.detach()) for name, tensor in {**dict(model.named_parameters()), **buffers}.items()}
+
+
+@torch.no_grad()
+def load_model_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
+    """Put `weights` into `model`; names and shapes must be those of the model."""
+    kept = model.state_dict(keep_vars=True)
+    own = {**dict(model.named_parameters()), **{n: t for n, t in model.named_buffers() if n in kept}}
+    for name in sorted(own.keys() ^ weights.keys()):
+        where = "is missing" if name in own else "is not part of the model"
+        raise CheckpointError(f"{source}: weight {name!r} {where}; these weights belong to another configuration")
+    for name, tensor in own.items():
+        if tensor.shape != weights[name].shape:
+            raise CheckpointError(
+                f"{source}: weight {name!r} has shape {tuple(weights[name].shape)}, the model expects "
+                f"{tuple(tensor.shape)}; these weights belong to another configuration"
+            )
+        tensor.copy_(sharded_like(weights[name], tensor))

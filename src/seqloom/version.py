@@ -1,0 +1,3 @@
+"""The version, for `--version`, reports and signatures."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,103 @@
+"""Presets, settings, and the errors that a wrong configuration gets."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqloom.config import copy_preset, load_config, preset_names, save_config
+from seqloom.config.schema import GruFeatures, LstmFeatures, TransformerFeatures
+from seqloom.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_valid_and_survives_being_written_and_read(name: str, tmp_path: Path) -> None:
+    config = load_config(name)
+    save_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml") == config
+    assert config.description
+
+
+def test_a_setting_changes_one_key_and_nothing_else() -> None:
+    before = load_config("lstm").model_dump()
+    after = load_config("lstm", ["model.features.size=7"]).model_dump()
+    before["model"]["features"]["size"] = 7
+    assert after == before
+
+
+def test_changing_the_kind_keeps_the_keys_both_kinds_have_and_drops_the_others() -> None:
+    gru = load_config("lstm", ["model.features.weight_drop=0.5", "model.features.kind=gru"]).model.features
+    assert isinstance(gru, GruFeatures)
+    assert gru.weight_drop == 0.5
+    transformer = load_config("lstm", ["model.features.weight_drop=0.5", "model.features.kind=transformer"])
+    assert isinstance(transformer.model.features, TransformerFeatures)
+
+
+def test_a_part_without_its_kind_means_the_default_kind() -> None:
+    config = load_config({"training": {"steps": 1}, "model": {"features": {"size": 5}}})
+    assert config.model.features == LstmFeatures(size=5)
+
+
+def test_steps_take_the_place_of_epochs() -> None:
+    training = load_config("lstm", ["training.steps=10"]).training
+    assert (training.steps, training.epochs) == (10, None)
+
+
+def test_scientific_notation_is_a_number() -> None:
+    assert load_config("lstm", ["training.optimizer.learning_rate=1e-5"]).training.optimizer.learning_rate == 1e-5
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.feature.kind=gru", r"unknown key 'model\.feature' \(did you mean 'features'\?\)"),
+        ("model.features.kind=grru", r"model\.features\.kind: 'grru' .*did you mean 'gru'"),
+        ("model.features.sizee=3", r"unknown key 'model\.features\.sizee' \(did you mean 'size'\?\)"),
+        ("data.batch_size=-1", r"data\.batch_size: .*greater than or equal to 1 \(got -1\)"),
+        ("data.batch_size=many", r"data\.batch_size: .*integer"),
+        ("data=3", r"data: .*\(got 3\)"),
+        ("nonsense", r"write key=value"),
+        ("=3", r"write key=value"),
+        ("training.epochs.x=3", r"'epochs' is a value, it has no keys"),
+        ("training.epochs=null", r"training: give one of steps and epochs"),
+        ("text.kind=[", r"not valid YAML"),
+    ],
+)
+def test_a_wrong_setting_is_explained(setting: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config("lstm", [setting])
+
+
+def test_heads_must_divide_the_size() -> None:
+    with pytest.raises(ConfigError, match=r"model\.features: size \(10\) must be a multiple of heads \(3\)"):
+        load_config("transformer", ["model.features.size=10", "model.features.heads=3"])
+
+
+@pytest.mark.parametrize("content", ["a: [", "- 1\n- 2\n", "42"])
+def test_a_file_that_is_not_a_configuration_is_named(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=r"broken\.yaml"):
+        load_config(path)
+
+
+def test_an_unknown_preset_gets_a_suggestion() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'lstm'"):
+        load_config("lsttm")
+
+
+def test_a_copied_preset_is_the_preset_and_never_overwrites(tmp_path: Path) -> None:
+    copy_preset("lstm", tmp_path / "mine.yaml")
+    assert load_config(tmp_path / "mine.yaml") == load_config("lstm")
+    with pytest.raises(ConfigError, match="exists already"):
+        copy_preset("lstm", tmp_path / "mine.yaml")
+
+
+@given(st.text(max_size=30))
+def test_no_setting_crashes(setting: str) -> None:
+    with contextlib.suppress(ConfigError):
+        assert load_config("lstm", [setting])

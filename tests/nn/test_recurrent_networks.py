@@ -1,0 +1,227 @@
+"""Recurrent layers against the library's modules and against plain per-step equations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seqloom.nn import CoupledLstm, Gru, Lstm, PeepholeLstm, Recurrent, Rnn
+from seqloom.nn.cells import CoupledScan, PeepholeScan
+
+BATCH, TIME, INPUT, SIZE = 3, 6, 4, 5
+
+
+def vectors(seed: int = 0) -> Tensor:
+    return torch.randn(BATCH, TIME, INPUT, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def run(layer: Recurrent, inputs: Tensor) -> Tensor:
+    return layer(inputs, layer.start(len(inputs), inputs))[0]
+
+
+@pytest.mark.parametrize(
+    ("ours", "library"),
+    [
+        (lambda **o: Rnn(INPUT, **o), nn.RNN),
+        (lambda **o: Rnn(INPUT, activation="relu", **o), lambda *a, **o: nn.RNN(*a, nonlinearity="relu", **o)),
+        (lambda **o: Lstm(INPUT, **o), nn.LSTM),
+        (lambda **o: Gru(INPUT, **o), nn.GRU),
+    ],
+    ids=["rnn", "rnn-relu", "lstm", "gru"],
+)
+def test_stack_equals_the_library_module(ours: type[Recurrent], library: type[nn.RNNBase]) -> None:
+    layer = ours(size=SIZE, layers=2).double()
+    module = library(INPUT, SIZE, num_layers=2, batch_first=True).double()
+    weights = {}
+    for depth, part in enumerate(layer.layers):
+        for name, weight in part.network.state_dict().items():
+            weights[name.replace("l0", f"l{depth}")] = weight
+    module.load_state_dict(weights)
+    expected, memory = module(vectors())
+    hidden = memory[0] if isinstance(memory, tuple) else memory
+    features, state = layer(vectors(), layer.start(BATCH, vectors()))
+    torch.testing.assert_close(features, expected)
+    torch.testing.assert_close(state["layer1.hidden"], hidden[1])
+    if isinstance(memory, tuple):
+        torch.testing.assert_close(state["layer0.cell"], memory[1][0])
+
+
+def plain_peephole(projected: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, peepholes: Tensor) -> list[Tensor]:
+    hiddens = []
+    for step in projected:
+        i, f, g, o = (step + hidden @ weight.t()).chunk(4, -1)
+        i, f = torch.sigmoid(i + peepholes[0] * cell), torch.sigmoid(f + peepholes[1] * cell)
+        cell = f * cell + i * torch.tanh(g)
+        hidden = torch.sigmoid(o + peepholes[2] * cell) * torch.tanh(cell)
+        hiddens.append(hidden)
+    return [torch.stack(hiddens), cell]
+
+
+def plain_coupled(projected: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor) -> list[Tensor]:
+    hiddens = []
+    for step in projected:
+        f, g, o = (step + hidden @ weight.t()).chunk(3, -1)
+        f = torch.sigmoid(f)
+        cell = f * cell + (1 - f) * torch.tanh(g)
+        hidden = torch.sigmoid(o) * torch.tanh(cell)
+        hiddens.append(hidden)
+    return [torch.stack(hiddens), cell]
+
+
+SCANS = {
+    "peephole": (PeepholeScan, plain_peephole, 4, [(3, SIZE)]),
+    "coupled": (CoupledScan, plain_coupled, 3, []),
+}
+
+
+def arguments(gates: int, extra: list[tuple[int, ...]]) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    shapes = [(TIME, BATCH, gates * SIZE), (BATCH, SIZE), (BATCH, SIZE), (gates * SIZE, SIZE), *extra]
+    return [torch.randn(s, dtype=torch.float64, generator=generator).requires_grad_() for s in shapes]
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_cell_and_its_gradients_equal_plain_automatic_differentiation(name: str) -> None:
+    scan, plain, gates, extra = SCANS[name]
+    leaves = arguments(gates, extra)
+    ours, expected = scan.apply(*leaves), plain(*leaves)
+    for ours_one, expected_one in zip(ours, expected, strict=True):
+        torch.testing.assert_close(ours_one, expected_one)
+    weights = [torch.randn_like(tensor) for tensor in expected]
+    gradients = [
+        torch.autograd.grad(sum((w * t).sum() for w, t in zip(weights, outputs, strict=True)), leaves)
+        for outputs in (ours, expected)
+    ]
+    for ours_one, expected_one in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours_one, expected_one)
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_cell_gradients_equal_finite_differences(name: str) -> None:
+    scan, _, gates, extra = SCANS[name]
+    assert torch.autograd.gradcheck(scan.apply, arguments(gates, extra), fast_mode=True)
+
+
+def test_peephole_lstm_with_shut_peepholes_is_the_library_lstm() -> None:
+    layer = PeepholeLstm(INPUT, size=SIZE).double()
+    module = nn.LSTM(INPUT, SIZE, batch_first=True).double()
+    (part,) = layer.layers
+    module.load_state_dict(
+        {
+            "weight_ih_l0": part.input_weight,
+            "weight_hh_l0": part.recurrent_weight,
+            "bias_ih_l0": part.bias,
+            "bias_hh_l0": torch.zeros_like(part.bias),
+        }
+    )
+    assert not part.peepholes.any()
+    torch.testing.assert_close(run(layer, vectors()), module(vectors())[0])
+    nn.init.ones_(part.peepholes)
+    assert (run(layer, vectors()) - module(vectors())[0]).abs().max() > 1e-3
+
+
+def test_coupled_lstm_is_an_lstm_whose_input_gate_is_one_minus_forget() -> None:
+    layer = CoupledLstm(INPUT, size=SIZE).double()
+    (part,) = layer.layers
+    forget, candidate, output = (
+        torch.cat([w.unsqueeze(1) if w.dim() == 1 else w for w in ws], 1)
+        for ws in zip(part.input_weight.chunk(3), part.recurrent_weight.chunk(3), part.bias.chunk(3), strict=True)
+    )
+    # 1 - σ(x) = σ(-x): the input gate has the forget gate's weights with the other sign
+    weight = torch.cat([-forget, forget, candidate, output])
+    module = nn.LSTM(INPUT, SIZE, batch_first=True).double()
+    module.load_state_dict(
+        {
+            "weight_ih_l0": weight[:, :INPUT],
+            "weight_hh_l0": weight[:, INPUT:-1],
+            "bias_ih_l0": weight[:, -1],
+            "bias_hh_l0": torch.zeros(4 * SIZE),
+        }
+    )
+    torch.testing.assert_close(run(layer, vectors()), module(vectors())[0])
+
+
+@pytest.mark.parametrize("kind", [Lstm, PeepholeLstm, CoupledLstm])
+def test_forget_gates_start_open(kind: type[Recurrent]) -> None:
+    (part,) = kind(INPUT, size=SIZE).layers
+    if kind is Lstm:
+        biases = (part.network.bias_ih_l0 + part.network.bias_hh_l0).chunk(4)
+    else:
+        biases = part.bias.split(SIZE)
+    forget = biases[0 if kind is CoupledLstm else 1]
+    assert torch.equal(forget, torch.ones(SIZE))
+    assert all((bias < 1).all() for bias in biases if bias is not forget)
+
+
+def recurrent_blocks(layer: Recurrent) -> list[Tensor]:
+    (part,) = layer.layers
+    weight = part.network.weight_hh_l0 if hasattr(part, "network") else part.recurrent_weight
+    return list(weight.detach().split(layer.output_size))
+
+
+@pytest.mark.parametrize(("kind", "gates"), [(Rnn, 1), (Lstm, 4), (Gru, 3), (PeepholeLstm, 4), (CoupledLstm, 3)])
+def test_recurrent_blocks_start_as_asked(kind: type[Recurrent], gates: int) -> None:
+    spectral = recurrent_blocks(kind(INPUT, size=30, start="spectral"))
+    assert len(spectral) == gates
+    for block in spectral:
+        assert np.abs(np.linalg.eigvals(block.double().numpy())).max() == pytest.approx(1.0, abs=1e-5)
+        assert np.abs(np.linalg.eigvals(block.double().numpy())).min() < 0.9
+    for block in recurrent_blocks(kind(INPUT, size=30, start="orthogonal")):
+        torch.testing.assert_close(block @ block.t(), torch.eye(30), atol=1e-5, rtol=0)
+    for block in recurrent_blocks(kind(INPUT, size=30, start="uniform")):
+        assert 0.9 * 30**-0.5 < block.abs().max() <= 30**-0.5
+
+
+KINDS = [Rnn, Lstm, Gru, PeepholeLstm, CoupledLstm]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weight_drop_leaves_the_first_step_alone_and_stops_in_evaluation(kind: type[Recurrent]) -> None:
+    torch.manual_seed(0)
+    layer = kind(INPUT, size=SIZE, weight_drop=0.5).double()
+    inputs = vectors()
+    one, two = run(layer, inputs), run(layer, inputs)
+    # the state is zero before the first step, so only recurrent weights can make a difference, from the second on
+    torch.testing.assert_close(one[:, 0], two[:, 0])
+    assert not torch.allclose(one[:, 1], two[:, 1])
+    layer.eval()
+    assert torch.equal(run(layer, inputs), run(layer, inputs))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weight_drop_zeroes_some_weights_and_scales_the_others(kind: type[Recurrent]) -> None:
+    """The dropped layer equals the same layer with its matrix masked and scaled by hand."""
+    layer = kind(INPUT, size=SIZE, weight_drop=0.25).double()
+    (part,) = layer.layers
+    weight = part.network.weight_hh_l0 if hasattr(part, "network") else part.recurrent_weight
+    torch.manual_seed(5)
+    dropped = run(layer, vectors())
+    dropped.sum().backward()
+    torch.manual_seed(5)
+    mask = torch.nn.functional.dropout(torch.ones_like(weight), 0.25)
+    assert mask.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert not weight.grad[mask == 0].any()  # a dropped weight gets no gradient
+    assert weight.grad[mask > 0].all()
+    with torch.no_grad():
+        weight.mul_(mask)
+    torch.testing.assert_close(dropped, run(layer.eval(), vectors()))
+
+
+def test_variational_dropout_between_layers_is_the_same_at_every_step() -> None:
+    torch.manual_seed(0)
+    layer = Lstm(INPUT, size=20, dropout=0.5)
+    features = run(layer, vectors().float())
+    dropped = features == 0
+    assert 0.2 < dropped.float().mean() < 0.8
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+    changing = Lstm(INPUT, size=20, dropout=0.5, variational=False)
+    dropped = run(changing, vectors().float()) == 0
+    assert not torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+
+
+def test_output_size_is_that_of_the_last_layer() -> None:
+    layer = Gru(INPUT, size=7, layers=3, output_size=2)
+    assert [part.size for part in layer.layers] == [7, 7, 2]
+    assert run(layer, vectors().float()).shape == (BATCH, TIME, 2)

@@ -1,0 +1,110 @@
+"""Imports follow the way data flows: a folder knows those before it in the list, and none after it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "seqloom"
+BASE = ("errors", "files", "config", "version")  # may be imported everywhere, and import only each other
+ORDER = (
+    "text",
+    "data",
+    "nn",
+    "decoding",
+    "models",
+    "metrics",
+    "training",
+    "reports",
+    "runs",
+    "interop",
+    "serving",
+    "cli",
+)
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def imported(source: str, package: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Line and dotted name of all that a module of `package` imports, wherever in the file the import stands."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*start, *filter(None, [node.module])))
+            # `from seqloom import nn` imports seqloom.nn: the names count as well as the module.
+            found += [(node.lineno, f"{module}.{alias.name}") for alias in node.names]
+    return found
+
+
+def wrong_imports(source: str, path: Path) -> list[str]:
+    """The imports of a module (its path within the package given) that point the wrong way."""
+    folder = path.parts[0].removesuffix(".py")
+    if folder in BASE:
+        allowed = set(BASE)
+    else:
+        allowed = {*BASE, *ORDER[: ORDER.index(folder) + 1]}
+    wrong = []
+    for line, name in imported(source, ("seqloom", *path.parts[:-1])):
+        top, *rest = name.split(".")
+        if top == "seqloom" and (not rest or rest[0] not in allowed):
+            wrong.append(f"{path}:{line} imports {name}")
+    return wrong
+
+
+def test_every_module_has_its_place_in_the_order():
+    places = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
+    assert places <= {*BASE, *ORDER, "__main__"}
+
+
+def test_imports_point_to_earlier_folders_only():
+    wrong = []
+    for path in MODULES:
+        if path != PACKAGE / "__main__.py":  # the way in, after the last folder
+            wrong += wrong_imports(path.read_text(encoding="utf-8"), path.relative_to(PACKAGE))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("text/words.py", "from seqloom.data.images import load_images"),
+        ("text/words.py", "def f():\n    import seqloom.nn.state"),
+        ("nn/cells.py", "if TYPE_CHECKING:\n    from seqloom.models.ngram import NgramModel"),
+        ("nn/cells.py", "from seqloom import training"),
+        ("nn/cells.py", "import seqloom"),
+        ("nn/cells.py", "from ..models import ngram"),
+        ("nn/cells.py", "from .. import models"),
+        ("errors.py", "from seqloom.text.special import EOS"),
+        ("config/schema.py", "from seqloom.nn.state import State"),
+    ],
+)
+def test_an_import_that_points_the_wrong_way_is_found(path: str, source: str):
+    assert wrong_imports(source, Path(path))
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("text/words.py", "from seqloom.errors import DataError\nfrom seqloom.text.special import EOS\nimport regex"),
+        ("nn/cells.py", "from seqloom.config.schema import LstmFeatures\nfrom . import state"),
+        ("cli/train.py", "from seqloom.training.trainer import Trainer\nfrom seqloom import text"),
+        ("files.py", "from seqloom.errors import SeqloomError"),
+    ],
+)
+def test_an_import_that_points_the_right_way_is_accepted(path: str, source: str):
+    assert not wrong_imports(source, Path(path))
+
+
+@pytest.mark.parametrize("module", ["seqloom", "seqloom.config.schema", "seqloom.data.corpora"])
+def test_what_is_needed_to_report_a_mistake_does_not_wait_for_torch(module: str):
+    program = (
+        f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import {module}; assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,223 @@
+"""The trainer: normalisation, schedules, averages, stopping, and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+import seqloom
+from seqloom.config.schema import AveragingConfig, OptimizerConfig, ScheduleConfig
+from seqloom.errors import CheckpointError, ConfigError, TrainingError
+from seqloom.training import read_metrics
+from seqloom.training.averaging import WeightAverage, mean_weights
+from seqloom.training.optimizers import Schedule, build_optimizer
+
+
+@pytest.fixture
+def tiny(corpus_file: Path) -> list[str]:
+    return [
+        f"data.train={corpus_file}",
+        "data.unit=line",
+        "text.min_count=1",
+        "data.batch_size=4",
+        "data.length=8",
+        "model.embedding.size=8",
+        "model.embedding.dropout=0",
+        "model.features.size=8",
+        "model.features.dropout=0",
+        "training.steps=6",
+        "training.log_every=1",
+        "training.validate_every=3",
+        "training.device=cpu",
+    ]
+
+
+def losses(folder: Path) -> list[float]:
+    return [entry["loss"] for entry in read_metrics(folder) if "loss" in entry]
+
+
+def test_accumulated_batches_give_the_gradient_of_one_large_batch(tiny: list[str], tmp_path: Path) -> None:
+    """Two steps of sgd: the second loss shows whether the first gradient was the same."""
+    more = [*tiny, "data.sampling=random", "training.optimizer.kind=sgd", "training.optimizer.learning_rate=0.5"]
+    seqloom.train("lstm", [*more, "data.batch_size=8", "training.steps=4"], tmp_path / "large")
+    seqloom.train("lstm", [*more, "data.batch_size=4", "training.accumulate=2", "training.steps=4"], tmp_path / "small")
+    assert losses(tmp_path / "small") == pytest.approx(losses(tmp_path / "large"), rel=1e-5)
+
+
+def test_steps_follow_from_epochs(tiny: list[str], tmp_path: Path) -> None:
+    seqloom.train("lstm", [*tiny, "training.epochs=2", "training.validate_every=null"], tmp_path / "run")
+    entries = read_metrics(tmp_path / "run")
+    assert [round(entry["epoch"], 6) for entry in entries if "epoch" in entry][-1] == 2.0
+    assert sum("valid_loss" in entry for entry in entries) == 2
+
+
+def test_the_best_weights_are_kept_not_the_last(tiny: list[str], tmp_path: Path) -> None:
+    wild = ["training.steps=30", "training.optimizer.learning_rate=0.3", "training.schedule.kind=constant"]
+    model = seqloom.train("lstm", [*tiny, *wild], tmp_path / "run")
+    best = min(entry["valid_loss"] for entry in read_metrics(tmp_path / "run") if "valid_loss" in entry)
+    assert model.evaluate().cross_entropy == pytest.approx(best, rel=1e-4)
+
+
+def test_early_stopping_stops(tiny: list[str], tmp_path: Path) -> None:
+    wild = ["training.steps=300", "training.optimizer.learning_rate=0.3", "training.patience=2"]
+    seqloom.train("lstm", [*tiny, *wild], tmp_path / "run")
+    found = [entry["valid_loss"] for entry in read_metrics(tmp_path / "run") if "valid_loss" in entry]
+    assert len(found) < 100
+    assert min(found) == found[-3]
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_step_and_knob(tiny: list[str], tmp_path: Path) -> None:
+    wild = ["training.steps=60", "training.optimizer.kind=sgd", "training.optimizer.learning_rate=1e30"]
+    with pytest.raises(TrainingError, match=r"(at|by) step \d+.*training\.optimizer\.learning_rate \(now 1e\+30\)"):
+        seqloom.train("lstm", [*tiny, *wild, "training.clip=0", "training.schedule.kind=constant"], tmp_path / "run")
+
+
+def test_an_exploding_loss_keeps_the_last_good_checkpoint(tiny: list[str], tmp_path: Path) -> None:
+    wild = ["training.steps=200", "training.optimizer.kind=sgd", "training.optimizer.learning_rate=300"]
+    more = ["training.clip=0", "training.schedule.kind=constant", "training.schedule.warmup=20"]
+    with pytest.raises(TrainingError, match=r"The last good checkpoint is .*step-\d+"):
+        seqloom.train("rnn", [*tiny, *wild, *more, "training.checkpoint_every=1"], tmp_path / "run")
+    last = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    assert all(tensor.isfinite().all() for tensor in load_file(last / "model.safetensors").values())
+
+
+def test_a_run_is_never_overwritten(tiny: list[str], tmp_path: Path) -> None:
+    seqloom.train("lstm", tiny, tmp_path / "run")
+    with pytest.raises(seqloom.UserError, match="holds a run already"):
+        seqloom.train("lstm", tiny, tmp_path / "run")
+
+
+def test_bad_data_leaves_no_run_folder(tiny: list[str], tmp_path: Path) -> None:
+    with pytest.raises(seqloom.UserError, match=r"data\.batch_size or data\.length"):
+        seqloom.train("lstm", [*tiny, "data.batch_size=4000"], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_resuming_with_more_steps_goes_on(tiny: list[str], tmp_path: Path) -> None:
+    constant = [*tiny, "training.schedule.kind=constant", "training.schedule.warmup=0"]
+    seqloom.train("lstm", constant, tmp_path / "parts")
+    seqloom.train("lstm", ["training.steps=12"], tmp_path / "parts", resume=True)
+    seqloom.train("lstm", [*constant, "training.steps=12"], tmp_path / "whole")
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "training.safetensors", "checkpoint.json"])
+def test_a_truncated_checkpoint_is_an_error_that_says_what_to_do(file: str, tiny: list[str], tmp_path: Path) -> None:
+    seqloom.train("lstm", tiny, tmp_path / "run")
+    damaged = tmp_path / "run" / "checkpoints" / "step-00000006" / file
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    with pytest.raises(CheckpointError, match=r"step-00000006 is damaged.*[Dd]elete that folder"):
+        seqloom.train("lstm", ["training.steps=9"], tmp_path / "run", resume=True)
+
+
+def test_weights_of_another_configuration_are_refused(tiny: list[str], tmp_path: Path) -> None:
+    seqloom.train("lstm", tiny, tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(config.read_text().replace("size: 8", "size: 9"))
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: weight .* has shape"):
+        seqloom.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("kind", ["exponential", "triggered", "checkpoints"])
+def test_resuming_with_averaged_weights_is_exact(kind: str, tiny: list[str], tmp_path: Path) -> None:
+    more = [*tiny, f"training.averaging.kind={kind}", "training.averaging.patience=1", "training.steps=12"]
+    seqloom.train("gru", more, tmp_path / "whole")
+    seqloom.train("gru", more, tmp_path / "parts")
+    for late in sorted((tmp_path / "parts" / "checkpoints").iterdir())[-1:]:
+        for file in late.iterdir():
+            file.unlink()
+        late.rmdir()
+    seqloom.train("gru", [], tmp_path / "parts", resume=True)
+    assert (tmp_path / "parts" / "model.safetensors").read_bytes() == (
+        tmp_path / "whole" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_randomly_truncated_training_runs_and_resumes(tiny: list[str], tmp_path: Path) -> None:
+    more = [*tiny, "objective.kind=random-truncation", "objective.every=2", "objective.keep=0.5"]
+    seqloom.train("lstm", more, tmp_path / "run")
+    assert len(losses(tmp_path / "run")) == 6
+    with pytest.raises(ConfigError, match="random-truncation needs recurrent features"):
+        seqloom.train("average", [s for s in more if "features" not in s], tmp_path / "other")
+
+
+def test_bf16_and_float32_agree_roughly(tiny: list[str], tmp_path: Path) -> None:
+    seqloom.train("transformer", tiny, tmp_path / "full")
+    seqloom.train("transformer", [*tiny, "training.precision=bf16"], tmp_path / "half")
+    assert losses(tmp_path / "half") == pytest.approx(losses(tmp_path / "full"), rel=2e-2)
+
+
+def test_tensorboard_events_are_written(tiny: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    seqloom.train("rnn", [*tiny, "training.tensorboard=true"], tmp_path / "run")
+    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+
+
+# ---------------------------------------------------------------------------------------- schedules, optimisers
+
+
+def test_warmup_rises_linearly_and_cosine_ends_where_it_should() -> None:
+    schedule = Schedule(ScheduleConfig(kind="cosine", warmup=10, final=0.1))
+    assert [schedule.rate(step, 0.0) for step in (0, 4, 9)] == pytest.approx([0.1, 0.5, 1.0])
+    assert schedule.rate(50, 0.5) == pytest.approx(0.55)
+    assert schedule.rate(99, 1.0) == pytest.approx(0.1)
+
+
+def test_inverse_square_root_is_continuous_at_the_end_of_the_warmup() -> None:
+    schedule = Schedule(ScheduleConfig(kind="inverse-sqrt", warmup=100))
+    assert schedule.rate(99, 0) == pytest.approx(1.0)
+    assert schedule.rate(399, 0) == pytest.approx(0.5)
+
+
+def test_plateau_comes_down_after_its_patience() -> None:
+    schedule = Schedule(ScheduleConfig(kind="plateau", factor=0.5, patience=1))
+    for improved, expected in [(True, 1.0), (False, 1.0), (False, 0.5), (False, 0.5), (False, 0.25)]:
+        schedule.validated(improved)
+        assert schedule.rate(5, 0) == expected
+
+
+def test_vectors_are_not_decayed() -> None:
+    matrices, vectors = build_optimizer(nn.Linear(3, 2), OptimizerConfig(weight_decay=0.1)).param_groups
+    assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.1, 0.0)
+    assert [parameter.dim() for parameter in matrices["params"]] == [2]
+
+
+def test_a_triggered_average_is_the_mean_of_the_weights_since_the_trigger() -> None:
+    model = nn.Linear(2, 1)
+    average = WeightAverage(AveragingConfig(kind="triggered", patience=1), model)
+    for loss in (2.0, 3.0, 2.5):  # 2.5 does not beat the best of those before the last one
+        average.update()
+        assert not average.count
+        average.validated(loss)
+    for value in (1.0, 2.0, 6.0):
+        nn.init.constant_(model.weight, value)
+        average.update()
+    with average.applied():
+        assert model.weight.tolist() == [[3.0, 3.0]]
+    assert model.weight.tolist() == [[6.0, 6.0]]
+
+
+def test_an_exponential_average_of_constant_weights_is_those_weights() -> None:
+    model = nn.Linear(2, 2)
+    average = WeightAverage(AveragingConfig(kind="exponential", decay=0.9), model)
+    for _ in range(5):
+        average.update()
+    torch.testing.assert_close(average.weights["weight"], model.weight.detach())
+
+
+def test_mean_weights_is_the_mean(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    for value in (1.0, 2.0, 6.0):
+        save_file({"weight": torch.full((2,), value)}, tmp_path / f"{value}.safetensors")
+    assert mean_weights(sorted(tmp_path.iterdir()))["weight"].tolist() == [3.0, 3.0]
+
+
+def test_metrics_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 1}) + '\n{"step": 2, "lo')
+    assert read_metrics(tmp_path) == [{"step": 1}]

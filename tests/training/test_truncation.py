@@ -1,0 +1,84 @@
+"""Back-propagation through time: truncated, and randomly truncated without bias."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from seqloom.config import load_config
+from seqloom.data.windows import TokenBatch
+from seqloom.models import LanguageModel, build_language_model
+from seqloom.training import MaximumLikelihood, RandomTruncation
+
+
+def tiny_rnn(kind: str = "rnn") -> LanguageModel:
+    torch.manual_seed(3)
+    settings = [f"model.features.kind={kind}", "model.features.size=5", "model.embedding.size=4"]
+    return build_language_model(load_config({"training": {"steps": 1}}, settings).model, 9).double()
+
+
+def window(length: int) -> TokenBatch:
+    tokens = torch.randint(4, 9, (3, length + 1), generator=torch.Generator().manual_seed(0))
+    return TokenBatch(tokens[:, :-1], tokens[:, 1:])
+
+
+def gradients(model: LanguageModel, objective: MaximumLikelihood, batch: TokenBatch) -> list[torch.Tensor]:
+    model.zero_grad()
+    objective(model, batch).total.backward()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru"])
+def test_randomly_truncated_gradients_are_unbiased(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E[z] = ∂h/∂w: the mean over all outcomes of ξ, weighted by their probabilities, is the full gradient."""
+    model, batch, keep = tiny_rnn(kind), window(5), 0.3
+    exact = gradients(model, MaximumLikelihood(), batch)
+    mean = [torch.zeros_like(gradient) for gradient in exact]
+    boundaries = 4  # one before each step but the first
+    for outcome in itertools.product([True, False], repeat=boundaries):
+        draws = iter(outcome)
+        monkeypatch.setattr(torch, "rand", lambda *_: torch.tensor(0.0 if next(draws) else 0.99))  # noqa: B023
+        probability = keep ** sum(outcome) * (1 - keep) ** (boundaries - sum(outcome))
+        for total, gradient in zip(mean, gradients(model, RandomTruncation(keep, every=1), batch), strict=True):
+            total += probability * gradient
+    for expected, found in zip(exact, mean, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_always_keeping_is_full_back_propagation() -> None:
+    model, batch = tiny_rnn(), window(7)
+    exact = gradients(model, MaximumLikelihood(), batch)
+    for expected, found in zip(exact, gradients(model, RandomTruncation(1.0, every=2), batch), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_truncation_keeps_values_and_cuts_gradients_at_the_window() -> None:
+    model, batch = tiny_rnn(), window(8)
+    whole = MaximumLikelihood()
+    loss = whole(model, batch).total
+    halves = MaximumLikelihood()
+    first = halves(model, TokenBatch(batch.inputs[:, :4], batch.targets[:, :4])).total
+    second = halves(model, TokenBatch(batch.inputs[:, 4:], batch.targets[:, 4:], fresh=False)).total
+    torch.testing.assert_close(first + second, loss)
+    full = torch.autograd.grad(loss, list(model.parameters()))
+    truncated = torch.autograd.grad(first + second, list(model.parameters()))
+    assert any(not torch.allclose(a, b) for a, b in zip(full, truncated, strict=True))
+
+
+def test_a_fresh_batch_forgets_what_was_carried() -> None:
+    model, batch = tiny_rnn(), window(4)
+    objective = MaximumLikelihood()
+    once = objective(model, batch).total
+    torch.testing.assert_close(objective(model, batch).total, once)
+    assert not torch.allclose(objective(model, TokenBatch(batch.inputs, batch.targets, fresh=False)).total, once)
+
+
+def test_regularisers_add_what_their_formulas_say() -> None:
+    model, batch = tiny_rnn(), window(6)
+    features, _ = model(batch.inputs)
+    plain = MaximumLikelihood()(model, batch).total
+    regularised = MaximumLikelihood(activation=2.0, temporal=0.5)(model, batch).total
+    slow = (features[:, 1:] - features[:, :-1]).pow(2).mean()
+    torch.testing.assert_close(regularised - plain, batch.tokens * (2.0 * features.pow(2).mean() + 0.5 * slow))
