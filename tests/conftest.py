@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+
+torch.set_num_threads(1)  # the tests' models are tiny: more threads would only wait for each other
 
 SENTENCES = [
     "the cat sat on the mat",

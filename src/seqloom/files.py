@@ -51,7 +51,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                 _sync(file)
             temporary.chmod(0o777 & ~_umask())
             if path.exists():  # a folder cannot be replaced in one step; the old one is already superseded
-                shutil.rmtree(path)
+                discard_folder(path)
             temporary.rename(path)
             _sync(path.parent)
     finally:
@@ -73,6 +73,13 @@ def sha256(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def discard_folder(path: Path) -> None:
+    """Delete a folder; whoever looks meanwhile finds it whole or not at all."""
+    doomed = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
+    path.rename(doomed)  # an empty folder may be replaced
+    shutil.rmtree(doomed)
 
 
 def clear_unfinished(folder: Path) -> None:

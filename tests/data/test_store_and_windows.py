@@ -119,7 +119,7 @@ def test_inputs_are_targets_shifted_and_begin_units_with_bos() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(40, 300), st.integers(1, 5), st.integers(1, 8), st.integers(0, 3))
+@given(st.integers(60, 300), st.integers(1, 5), st.integers(1, 8), st.integers(0, 3))
 def test_an_epoch_of_random_windows_never_repeats_a_token(size: int, batch_size: int, length: int, seed: int) -> None:
     windows = RandomWindows(store_of(list(range(10, size + 10))), batch_size, length, seed)
     seen = [next(windows).targets.flatten().tolist() for _ in range(windows.batches_per_epoch)]
@@ -129,7 +129,7 @@ def test_an_epoch_of_random_windows_never_repeats_a_token(size: int, batch_size:
 
 
 @settings(deadline=None)
-@given(st.integers(40, 300), st.integers(1, 5), st.integers(1, 8), st.integers(0, 3))
+@given(st.integers(60, 300), st.integers(1, 5), st.integers(1, 8), st.integers(0, 3))
 def test_sequential_rows_go_on_where_they_stopped(size: int, batch_size: int, length: int, seed: int) -> None:
     windows = SequentialWindows(store_of(list(range(10, size + 10))), batch_size, length, seed)
     batches = [next(windows) for _ in range(windows.batches_per_epoch)]

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from seqloom.cli.app import app
+from seqloom.cli.options import first_process
 from seqloom.errors import SeqloomError
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; a mistake of the user's gets one line and exit code 2, never a traceback."""
+    """Run the command line; a mistake of the user's gets one line and exit code 2, never a traceback.
+
+    A reader that went away, as `head` does, ends the program silently with 1, Ctrl-C with 130: typer sees to both.
+    """
     try:
         app()
     except SeqloomError as error:
         _fail(str(error), error.exit_code)
-    except BrokenPipeError:  # the reader of a pipe went away, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         _fail(f"the system refused{where}: {error.strerror or error}", 1)
 
 
 def _fail(message: str, code: int) -> None:
-    sys.stderr.write(f"error: {message}\n")
+    if first_process() or code == 1:  # a wrong input is wrong in every process; a failure may be one process's own
+        sys.stderr.write(f"error: {' '.join(message.split())}\n")  # one line, even where a library wrote several
     sys.exit(code)

@@ -84,3 +84,4 @@ def _stream(model: TrainedLanguageModel, prompt: str, decoding: Decoding) -> Non
         sys.stdout.write(piece)
         sys.stdout.flush()
     sys.stdout.write("\n")
+    sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,11 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Input = Annotated[str, typer.Option(help="A text file, one text per line; - is stdin.")]
+
+
+def first_process() -> bool:
+    """Whether this process talks to the user: under torchrun only one does."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def print_json(value: Any) -> None:

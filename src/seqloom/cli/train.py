@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Json, Quiet, Settings, print_json
+from seqloom.cli.options import Json, Quiet, Settings, first_process, print_json
 
 
 def train(
@@ -34,6 +34,8 @@ def train(
     from seqloom.training import read_metrics, reporter
 
     model = train_run(source, settings, out, resume, None if quiet else reporter())
+    if not first_process():
+        return
     validations = [entry for entry in read_metrics(model.path) if "valid_loss" in entry]
     best = min(validations, key=lambda entry: entry["valid_loss"])
     if json:

@@ -301,7 +301,7 @@ class TrainingConfig(Schema):
     validate_every: Size | None = None
     """Steps between validations; once per epoch when not given."""
     checkpoint_every: Size | None = None
-    """Steps between checkpoints; at each validation when not given."""
+    """Steps between checkpoints; when not given, at validations, but not more than twice a minute."""
     keep: Size = 2
     """How many checkpoints to keep beside the best one."""
     patience: Size | None = None

@@ -88,6 +88,8 @@ class View:
 class TransformerLayer(nn.Module):
     """Self-attention, then a position-wise network, each with a residual connection and a norm."""
 
+    compiles = True  # by the trainer, on request: all layers share one compilation
+
     def __init__(self, size: int, heads: int, inner: int, dropout: float, norm: str, activation: str) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(size, heads, dropout)

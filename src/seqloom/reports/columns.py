@@ -17,7 +17,8 @@ class Column:
     title: str
     unit: str
     values: Sequence[float]
-    better: Literal["lower", "higher"]
+    better: Literal["lower", "higher"] | None
+    """Which of them are good, if any are."""
     short: str
     """A heading of few characters, for the terminal."""
     decimals: int = 2
@@ -30,7 +31,7 @@ class Column:
     def best(self) -> list[bool]:
         """Which numbers are the best of the column; none where there is nothing to choose from."""
         finite = [value for value in self.values if math.isfinite(value)]
-        if len(self.values) < 2 or not finite:
+        if self.better is None or len(self.values) < 2 or not finite:
             return [False] * len(self.values)
         winner = min(finite) if self.better == "lower" else max(finite)
         return [value == winner for value in self.values]

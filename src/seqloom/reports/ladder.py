@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -60,5 +61,5 @@ class Ladder:
     """Processor or GPU, threads, versions."""
 
     def best(self) -> RungResult:
-        """The rung that predicts the validation text best."""
-        return min(self.rungs, key=lambda rung: rung.cross_entropy)
+        """The rung that predicts the validation text best; one that predicts nonsense (NaN) is never it."""
+        return min(self.rungs, key=lambda rung: (math.isnan(rung.cross_entropy), rung.cross_entropy))

@@ -130,6 +130,5 @@ def _commands(ladder: Ladder) -> html.Markup:
         [
             ("Let the best model write", f"seqloom generate {folder} --prompt {shlex.quote(prompt)}"),
             ("Score lines of your own", f"seqloom score {folder} --input FILE"),
-            ("Put it behind an API and a web page", f"seqloom serve {folder}"),
         ]
     )

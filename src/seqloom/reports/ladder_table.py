@@ -39,7 +39,7 @@ def ladder_columns(ladder: Ladder) -> list[Column]:
     ]
     if any(rung.unknown != ladder.unknown for rung in rungs):  # then the perplexities are not quite comparable
         unknown = [rung.unknown for rung in rungs]
-        columns.insert(3, Column("unknown", "tokens", unknown, "lower", "un-\nknown", decimals=0))
+        columns.insert(3, Column("unknown", "tokens", unknown, None, "un-\nknown", decimals=0))
     return columns
 
 

@@ -72,7 +72,7 @@ def quality_against_cost(ladder: Ladder) -> Figure:
     axes = figure.subplots()
     seconds = [max(rung.training_seconds, SHORTEST) for rung in ladder.rungs]
     axes.set_xlim(*_room(seconds, before=0.08, after=0.32))  # most labels stand to the right of their points
-    axes.set_ylim(*_room([rung.perplexity for rung in finite], before=0.16, after=0.16))
+    axes.set_ylim(*_room([rung.perplexity for rung in finite], before=0.24, after=0.16))
     scale_ticks(axes, "x", logarithmic=True)
     scale_ticks(axes, "y", logarithmic=True)
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
@@ -143,7 +143,7 @@ def zipf(statistics: CorpusStatistics) -> Figure:
             frequencies[shown - 1],
             color=look.color,
             marker=look.marker,
-            markersize=3.5,
+            markersize=2.5,
             linewidth=1.2,
             label=label,
         )

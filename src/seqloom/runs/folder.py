@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from seqloom.config import RunConfig, load_config, save_config
-from seqloom.errors import CheckpointError, UserError
+from seqloom.errors import CheckpointError, SeqloomError, UserError
 from seqloom.text import Tokenizer, load_tokenizer
 
 
@@ -29,8 +30,14 @@ class RunFolder:
         """A new run; an existing one is never overwritten."""
         folder = cls(path)
         folder.check_free()
-        tokenizer.save(folder.tokenizer_file)
-        save_config(config, folder.config_file)
+        fresh = not path.exists()
+        try:
+            tokenizer.save(folder.tokenizer_file)
+            save_config(config, folder.config_file)
+        except SeqloomError:
+            if fresh:
+                shutil.rmtree(path, ignore_errors=True)
+            raise
         return folder
 
     @classmethod

@@ -150,7 +150,7 @@ class TrainedLanguageModel:
         """Go on from each prompt: for each, `n_best` texts, best first.
 
         `first` is the number of the first prompt when a long list is decoded in pieces: samples then do not depend on
-        how it was cut. Options are the fields of `Decoding`: strategy, beam, temperature, top_k, top_p, max_length, n_best, seed, ...
+        how it was cut. Options are the fields of `Decoding`: strategy, beam, temperature, top_k, top_p, n_best, ...
         """
         decoding = decoding or Decoding(**options)
         encoded = [self.tokenizer.encode(prompt) for prompt in prompts]

@@ -26,7 +26,19 @@ def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> Materials:
     """Read the corpora, train a tokeniser unless one is given, and encode. Unchanged parts come from the cache."""
     train, valid = corpora(config)
     tokenizer = tokenizer or tokenizer_for(config, train)
-    return Materials(tokenizer, TokenStore.of(train, tokenizer), TokenStore.of(valid, tokenizer))
+    return Materials(tokenizer, TokenStore.of(train, tokenizer), _validation_store(config, valid, tokenizer))
+
+
+def _validation_store(config: RunConfig, valid: Corpus, tokenizer: Tokenizer) -> TokenStore:
+    try:
+        return TokenStore.of(valid, tokenizer)
+    except DataError as error:
+        if config.data.valid is not None:
+            raise
+        raise DataError(
+            f"{valid}: the last {config.data.valid_fraction:.0%} hold no whole {config.data.unit} to validate on; "
+            "name a validation text with data.valid, raise data.valid_fraction or give more text"
+        ) from error
 
 
 def corpora(config: RunConfig) -> tuple[Corpus, Corpus]:

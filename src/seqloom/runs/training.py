@@ -10,12 +10,17 @@ import torch
 
 from seqloom.config import RunConfig, load_config, save_config
 from seqloom.data.windows import training_windows
+from seqloom.errors import UserError
+from seqloom.files import clear_unfinished
 from seqloom.metrics import stream_likelihood
 from seqloom.models import build_language_model
+from seqloom.reports import write_run_report
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.materials import Materials, prepare
-from seqloom.training import Processes, Reporter, Trainer, build_objective
+from seqloom.training import Processes, Reporter, Trainer, build_objective, read_metrics
+
+SAMPLES = 4
 
 
 def train(
@@ -30,6 +35,8 @@ def train(
     With `resume`, a run that stopped goes on exactly where its last checkpoint was written; its own configuration
     holds, with the settings on top (more steps, say).
     """
+    if resume and out is None:
+        raise UserError("--resume needs --out: say which run shall go on")
     folder = RunFolder(Path(out)) if out is not None else RunFolder.unused(_name(source))
     going_on = resume and folder.config_file.is_file()
     if going_on:
@@ -41,9 +48,10 @@ def train(
         folder.check_free()
     processes = Processes.join(config.training.device)
     try:
-        materials = prepare(config, tokenizer)
+        materials = processes.first_alone(lambda: prepare(config, tokenizer))
         trainer = _trainer(config, materials, folder, processes, reporter)
         if processes.main and going_on:
+            clear_unfinished(folder.path)
             save_config(config, folder.config_file)
         elif processes.main:
             RunFolder.create(folder.path, config, materials.tokenizer)
@@ -51,9 +59,24 @@ def train(
         if resume:
             trainer.resume()
         trainer.fit()
+        trained = TrainedLanguageModel.load(folder.path, config.training.device)
+        if processes.main:
+            _report(trained)
     finally:
         processes.leave()
-    return TrainedLanguageModel.load(folder.path, config.training.device)
+    return trained
+
+
+def _report(trained: TrainedLanguageModel) -> None:
+    """`report.html` of the run: its figures, curves, configuration and some samples."""
+    write_run_report(
+        trained.path / "report.html",
+        trained.path.name,
+        (trained.path / "config.yaml").read_text(encoding="utf-8"),
+        read_metrics(trained.path),
+        {"parameters": trained.parameters, **trained.evaluate().as_dict()},
+        trained.sample(SAMPLES, max_length=60, temperature=0.8),
+    )
 
 
 def _trainer(

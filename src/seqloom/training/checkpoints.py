@@ -9,7 +9,6 @@ checkpoints/step-00000400/
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from seqloom.errors import CheckpointError
-from seqloom.files import atomic_folder, clear_unfinished, sha256, write_json
+from seqloom.files import atomic_folder, clear_unfinished, discard_folder, sha256, write_json
 
 WEIGHTS = "model.safetensors"
 TRAINING = "training.safetensors"
@@ -53,12 +52,12 @@ class CheckpointFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         clear_unfinished(self.folder)
         with atomic_folder(target) as temporary:
-            save_file(_plain(checkpoint.weights), temporary / WEIGHTS)
-            save_file(_plain(checkpoint.tensors), temporary / TRAINING)
+            save_tensors(checkpoint.weights, temporary / WEIGHTS)
+            save_tensors(checkpoint.tensors, temporary / TRAINING)
             checksums = {name: sha256(temporary / name) for name in (WEIGHTS, TRAINING)}
             write_json(temporary / HEADER, {"sha256": checksums, **checkpoint.progress})
         for old in self.list()[: -self.keep]:
-            shutil.rmtree(old)
+            discard_folder(old)
         return target
 
     def load(self, path: Path) -> Checkpoint:
@@ -82,9 +81,14 @@ def _damaged(path: Path, reason: str) -> str:
     return f"checkpoint {path} is damaged: {reason}. Delete that folder to resume from the checkpoint before it"
 
 
-def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """On the CPU, contiguous, and no two names for one memory (tied weights are stored once each)."""
-    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write a safetensors file; a full disk is an `OSError`, as with every other file."""
+    # On the CPU, contiguous, and no two names for one memory (tied weights are stored once each).
+    plain = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(plain, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
@@ -128,6 +132,6 @@ def random_states() -> dict[str, Tensor]:
 def restore_random_states(tensors: dict[str, Tensor], rank: int) -> None:
     """The reverse of `random_states`, gathered over ranks; a rank that was not there keeps its own seed."""
     if rank < len(tensors["random.cpu"]):
-        torch.set_rng_state(tensors["random.cpu"][rank])
+        torch.set_rng_state(tensors["random.cpu"][rank].clone())  # torch reads a view's memory from its beginning
     if torch.cuda.is_available() and rank < len(tensors.get("random.cuda", ())):
-        torch.cuda.set_rng_state(tensors["random.cuda"][rank])
+        torch.cuda.set_rng_state(tensors["random.cuda"][rank].clone())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,8 +16,10 @@ class Journal:
 
     def __init__(self, folder: Path, step: int = 0, tensorboard: bool = False) -> None:
         self.path = folder / "metrics.jsonl"
-        kept = [json.dumps(entry) for entry in read_metrics(folder) if entry["step"] <= step] if step else []
-        write_text(self.path, "".join(line + "\n" for line in kept))
+        entries = read_metrics(folder) if step else []
+        # An average over checkpoints comes after the last step, and comes again when a finished run goes on.
+        kept = [entry for entry in entries if entry["step"] <= step and "averaged_checkpoints" not in entry]
+        write_text(self.path, "".join(json.dumps(entry) + "\n" for entry in kept))
         self._file: IO[str] = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - open as long as training runs
         self._events = _events(folder) if tensorboard else None
 
@@ -26,7 +29,7 @@ class Journal:
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()
         except OSError as error:
-            raise SeqloomError(f"cannot write {self.path}: {error.strerror}") from error
+            raise SeqloomError(f"cannot write {self.path}: {error.strerror}; make room, then --resume") from error
         if self._events:
             for name, value in entry.items():
                 if isinstance(value, int | float) and name != "step":
@@ -34,14 +37,15 @@ class Journal:
 
     def close(self) -> None:
         """Close the files."""
-        self._file.close()
+        with suppress(OSError):  # what a full disk refused was reported by `write`
+            self._file.close()
         if self._events:
             self._events.close()
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
+def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """All entries of a run's `metrics.jsonl`; a last line that a crash cut short is left out."""
-    path = folder / "metrics.jsonl"
+    path = Path(folder) / "metrics.jsonl"
     if not path.is_file():
         return []
     entries = []

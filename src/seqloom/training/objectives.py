@@ -33,6 +33,9 @@ class Objective(ABC):
     def __call__(self, model: Any, batch: Any) -> Loss:
         """The loss of one batch."""
 
+    def check(self, model: Any) -> None:  # noqa: B027 - most objectives train any model
+        """Refuse a model that cannot be trained this way, before anything is written."""
+
     def state(self) -> dict[str, Tensor]:
         """What is carried from batch to batch, batch first, for a checkpoint."""
         return {}
@@ -90,9 +93,12 @@ class RandomTruncation(MaximumLikelihood):
         super().__init__()
         self.keep, self.every = keep, every
 
-    def __call__(self, model: LanguageModel, batch: TokenBatch) -> Loss:
+    def check(self, model: LanguageModel) -> None:
+        """There must be a state to carry."""
         if not model.features.carries:
             raise ConfigError("objective.kind: random-truncation needs recurrent features (rnn, lstm, gru, ...)")
+
+    def __call__(self, model: LanguageModel, batch: TokenBatch) -> Loss:
         state = None if batch.fresh else self.carried
         pieces = []
         for first in range(0, batch.inputs.size(1), self.every):

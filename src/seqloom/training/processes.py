@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from seqloom.errors import ConfigError
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Processes:
     rank: int
     world: int
     device: torch.device
+    own_group: bool = False
+    """Whether this object made the group, and ends it; one that was there before is only borrowed."""
 
     @classmethod
     def join(cls, device: str) -> Self:
@@ -29,15 +34,16 @@ class Processes:
         chosen = choose_device(device, local_rank)
         if world == 1:
             return cls(0, 1, chosen)
-        if not dist.is_initialized():
+        own_group = not dist.is_initialized()
+        if own_group:
             if chosen.type == "cuda":
                 torch.cuda.set_device(chosen)
             dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
-        return cls(dist.get_rank(), dist.get_world_size(), chosen)
+        return cls(dist.get_rank(), dist.get_world_size(), chosen, own_group)
 
     def leave(self) -> None:
         """Leave the group."""
-        if self.world > 1 and dist.is_initialized():
+        if self.own_group and dist.is_initialized():
             dist.destroy_process_group()
 
     @property
@@ -60,6 +66,22 @@ class Processes:
         dist.all_gather(parts, tensor.to(self.device).contiguous())
         return torch.cat(parts)
 
+    def first_alone(self, work: Callable[[], Result]) -> Result:
+        """Do the same work in every process, the first one ahead of the others: they find its results in the cache."""
+        if not self.main:
+            self.wait()
+            return work()
+        try:
+            return work()
+        finally:
+            self.wait()
+
+    def share(self, number: float) -> float:
+        """The first process's number."""
+        if self.world == 1:
+            return number
+        return self.total(torch.tensor(number if self.main else 0.0, dtype=torch.float64, device=self.device)).item()
+
     def any(self, flag: bool) -> bool:
         """Whether the flag is raised in any process."""
         if self.world == 1:
@@ -79,7 +101,11 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"training.device: {name!r} is not a device; use auto, cpu, cuda or cuda:N") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"training.device: {name!r} was asked for, but torch sees no GPU here; use auto or cpu")
+        raise ConfigError(
+            f"{name!r} is not a device; training.device and --device take auto, cpu, cuda or cuda:N"
+        ) from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device {name!r} was asked for, but torch sees {torch.cuda.device_count()} GPUs here; use auto or cpu"
+        )
     return device

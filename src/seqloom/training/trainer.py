@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -28,6 +28,7 @@ from seqloom.training.checkpoints import (
     random_states,
     restore_optimizer,
     restore_random_states,
+    save_tensors,
 )
 from seqloom.training.interrupts import Interrupted, Interrupts
 from seqloom.training.journal import Journal
@@ -38,6 +39,7 @@ from seqloom.training.progress import Reporter, Silent
 from seqloom.training.throughput import Throughput
 from seqloom.training.weights import load_model_weights, model_weights, sharded_like, whole
 
+CHECKPOINT_PAUSE = 30.0  # seconds between checkpoints, where the configuration leaves it to the trainer
 EXPLODED = 3.0  # a loss this many times the first one, over a whole log interval, is not coming back
 
 
@@ -70,6 +72,11 @@ class Progress:
     """Validations since the best one."""
     first_loss: float | None = None
     """Mean loss of the first log interval."""
+    unlogged_loss: float = 0.0
+    """Summed over the tokens since the last log line."""
+    unlogged_tokens: int = 0
+    largest_norm: float = 0.0
+    """Largest gradient norm since the last log line."""
 
 
 class Trainer:
@@ -98,13 +105,19 @@ class Trainer:
             raise ConfigError(
                 f"data.batch_size ({batches.batch_size}) must be a multiple of the {processes.world} processes"
             )
+        objective.check(model)
         per_epoch = batches.batches_per_epoch / config.accumulate
         self.total_steps = config.steps or max(1, round((config.epochs or 1) * per_epoch))
         self.validate_every = config.validate_every or max(1, round(per_epoch))
-        self.checkpoint_every = config.checkpoint_every or self.validate_every
+        self.checkpoint_every = config.checkpoint_every
+        if config.averaging.kind == "checkpoints":  # what is averaged must not depend on the clock
+            self.checkpoint_every = config.checkpoint_every or self.validate_every
+        self._saved_at = -math.inf
         self.progress = Progress()
         self.checkpoints = CheckpointFolder(folder / "checkpoints", self._kept())
         self.throughput = Throughput(model, processes.device)  # before sharding changes the parameters
+        if processes.device.type == "cuda":
+            torch.set_float32_matmul_precision("high")  # TF32 products: ten times faster, good enough for training
         if config.compile:
             _compile(model)
         self._step_module = _wrap(_Step(self.model, objective), processes, config.sharded)
@@ -140,7 +153,7 @@ class Trainer:
         while self.progress.step < self.total_steps and not self._out_of_patience():
             self._optimise()
             step = self.progress.step
-            self.progress.seconds = time.perf_counter() - began
+            self.progress.seconds = self._clock(began)
             out_of_time = self.config.minutes is not None and self.progress.seconds > 60 * self.config.minutes
             last = step == self.total_steps or out_of_time
             if step % self.config.log_every == 0 or last:
@@ -152,14 +165,26 @@ class Trainer:
                 self._check_losses()
                 self._validate(journal)
                 self.throughput.restart()
-            if step % self.checkpoint_every == 0 or last or stop:
+            if last or stop or self._checkpoint_due(step):
                 self._check_losses()
                 self._save()
+                self.throughput.restart()
             if stop and not last:
                 number = interrupts.number or 15
                 raise Interrupted(f"interrupted: saved at step {step}; go on with --resume", number)
             if out_of_time:
                 break
+
+    def _checkpoint_due(self, step: int) -> bool:
+        if self.checkpoint_every is not None:
+            return step % self.checkpoint_every == 0
+        pause = time.perf_counter() - self._saved_at
+        return step % self.validate_every == 0 and self.processes.any(pause > CHECKPOINT_PAUSE)
+
+    def _clock(self, began: float) -> float:
+        """Seconds of training; where the clock decides, all processes go by that of the first."""
+        seconds = time.perf_counter() - began
+        return self.processes.share(seconds) if self.config.minutes is not None else seconds
 
     def _out_of_patience(self) -> bool:
         return self.config.patience is not None and self.progress.waited >= self.config.patience
@@ -211,10 +236,10 @@ class Trainer:
 
     # --------------------------------------------------------------------------------------------------- figures
 
-    def _check_losses(self) -> tuple[float, float]:
-        """Mean loss and largest gradient norm since the last look; stops training when one is beyond repair."""
+    def _check_losses(self) -> None:
+        """Take in the losses since the last look; stops training when one is not a number any more."""
         if not self._recent:
-            return math.nan, math.nan
+            return
         steps, sums, tokens, norms = zip(*self._recent, strict=True)
         totals = self.processes.total(torch.stack(sums)).tolist()
         largest = torch.stack(norms).tolist()
@@ -222,16 +247,25 @@ class Trainer:
             if not math.isfinite(total) or not math.isfinite(norm):
                 what = "the loss" if not math.isfinite(total) else "the gradient"
                 raise TrainingError(f"{what} is not finite at step {step}. {self._advice()}")
-        mean = sum(totals) / sum(tokens)
-        if self.progress.first_loss is None:
-            self.progress.first_loss = mean
-        elif mean > EXPLODED * max(1.0, self.progress.first_loss):
+            self.progress.unlogged_loss += total
+        self.progress.unlogged_tokens += sum(tokens)
+        self.progress.largest_norm = max(self.progress.largest_norm, *largest)
+        self._recent.clear()
+
+    def _interval(self) -> tuple[float, float]:
+        """Mean loss and largest gradient norm since the last log line; stops training when the loss exploded."""
+        self._check_losses()
+        progress = self.progress
+        mean, norm = progress.unlogged_loss / progress.unlogged_tokens, progress.largest_norm
+        progress.unlogged_loss, progress.unlogged_tokens, progress.largest_norm = 0.0, 0, 0.0
+        if progress.first_loss is None:
+            progress.first_loss = mean
+        elif mean > EXPLODED * max(1.0, progress.first_loss):
             raise TrainingError(
-                f"the loss exploded by step {steps[-1]}: {mean:.3g}, after {self.progress.first_loss:.3g} in the "
+                f"the loss exploded by step {progress.step}: {mean:.3g}, after {progress.first_loss:.3g} in the "
                 f"beginning. {self._advice()}"
             )
-        self._recent.clear()
-        return mean, max(largest)
+        return mean, norm
 
     def _advice(self) -> str:
         config = self.config
@@ -242,7 +276,7 @@ class Trainer:
         return f"{knobs}. {kept}"
 
     def _log(self, journal: Journal | None) -> None:
-        loss, norm = self._check_losses()
+        loss, norm = self._interval()
         speed = self.throughput.read()
         utilisation = self.throughput.utilisation(speed, self.processes.world)
         entry = {
@@ -279,9 +313,14 @@ class Trainer:
 
     def _figures(self) -> dict[str, float]:
         self.model.eval()
+        module = self._step_module
+        if isinstance(module, FSDPModule):
+            module.unshard()  # validation calls parts of the model on their own
         try:
             return self.validate()
         finally:
+            if isinstance(module, FSDPModule):
+                module.reshard()
             self.model.train()
 
     def _report_validation(self, journal: Journal | None, figures: dict[str, float], improved: bool) -> None:
@@ -310,7 +349,7 @@ class Trainer:
     def _write_weights(self, weights: dict[str, Tensor]) -> None:
         if self.processes.main:
             with atomic_file(self.folder / WEIGHTS) as temporary:
-                save_file({name: tensor.cpu().contiguous() for name, tensor in weights.items()}, temporary)
+                save_tensors(weights, temporary)
 
     def _save(self) -> None:
         tensors = {name: whole(tensor) for name, tensor in optimizer_tensors(self.optimizer).items()}
@@ -327,6 +366,7 @@ class Trainer:
                 "average": self.average.state(),
             }
             self.checkpoints.save(Checkpoint(weights, tensors, progress))
+        self._saved_at = time.perf_counter()
         self.processes.wait()
 
     def resume(self) -> bool:
@@ -379,7 +419,7 @@ def _wrap(step: nn.Module, processes: Processes, sharded: bool) -> nn.Module:
     if processes.world == 1:
         return step
     if sharded:
-        fully_shard(step)  # in place
+        fully_shard(step, mesh=init_device_mesh(processes.device.type, (processes.world,)))  # in place
         return step
     return DistributedDataParallel(step)
 

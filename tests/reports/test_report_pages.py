@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from seqloom.errors import DataError, SeqloomError
+from seqloom.reports import Ladder, ladder_json, ladder_table, write_ladder_report, write_run_report
+from seqloom.reports.html import Markup, element, page
+from seqloom.reports.ladder_report import summary
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Outline(HTMLParser):
+    """Reads a page: are tags balanced, which cells stand in which table, and which of them are marked best?"""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tables: list[list[list[str]]] = []
+        self.best: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._best = False
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in {"th", "td"}:
+            self.tables[-1][-1].append("")
+            self._best = attributes.get("class") == "best"
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "table" in self.open and ("td" in self.open or "th" in self.open):
+            self.tables[-1][-1][-1] += data
+            if self._best:
+                self.best.append(data)
+
+
+def ladder_page(ladder: Ladder, tmp_path: Path) -> str:
+    write_ladder_report(ladder, tmp_path / "report.html")
+    return (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def run_page(entries: list[dict[str, float]], tmp_path: Path) -> str:
+    figures = {"perplexity": 123.456, "parameters": 1_320_704, "bits_per_character": math.inf}
+    config = "text:\n  kind: words # <script>alert(1)</script>\n"
+    write_run_report(tmp_path / "r.html", "LSTM & <i>co</i>", config, entries, figures, ["said <b>he</b>", "再见"])
+    return (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def assert_self_contained(text: str) -> None:
+    without_names = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
+    assert not re.search(r"https?://", without_names)
+    assert not re.search(r"\bsrc\s*=|@import|url\((?!#)", without_names)
+    for tag, attributes in Outline(text).tags:
+        assert tag not in {"link", "iframe", "object", "embed", "img"}
+        for name in ("href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#")
+
+
+def test_a_ladder_report_needs_nothing_from_outside(ladder: Ladder, tmp_path: Path):
+    assert_self_contained(ladder_page(ladder, tmp_path))
+
+
+def test_a_run_report_needs_nothing_from_outside(run_page: str):
+    assert_self_contained(run_page)
+
+
+def test_the_table_has_every_rung_and_every_number(ladder: Ladder, tmp_path: Path):
+    numbers = Outline(ladder_page(ladder, tmp_path)).tables[0]
+    assert [row[0] for row in numbers[1:]] == [rung.name + rung.description for rung in ladder.rungs]
+    assert numbers[1][1:] == ["412", "604", "1.89", "148,210", "0.3", "575,306", "1,204,000", "41,200"]
+    assert len(numbers[0]) == 9
+
+
+def test_the_best_of_each_column_is_highlighted(ladder: Ladder, tmp_path: Path):
+    best = Outline(ladder_page(ladder, tmp_path)).best
+    assert best == ["148,210", "0.3", "575,306", "1,204,000", "41,200", "122", "165", "1.51"]
+
+
+def test_a_ladder_of_one_rung_has_a_report_and_no_winner(ladder: Ladder, tmp_path: Path):
+    text = ladder_page(replace(ladder, rungs=ladder.rungs[3:4]), tmp_path)
+    assert not Outline(text).best
+    assert "LSTM predicts the validation text with perplexity 131" in text
+
+
+def test_a_ladder_without_rungs_is_refused(ladder: Ladder, tmp_path: Path):
+    with pytest.raises(DataError, match="no rungs"):
+        write_ladder_report(replace(ladder, rungs=[]), tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_samples_stand_side_by_side_one_row_per_prompt(ladder: Ladder, tmp_path: Path):
+    head, *rows = Outline(ladder_page(ladder, tmp_path)).tables[1]
+    assert head == ["Prompt", *(rung.name for rung in ladder.rungs)]
+    assert [row[0] for row in rows] == ["The Time Traveller", "时间旅行者说：", "(no prompt)"]
+    for index, row in enumerate(rows):
+        assert row[1:] == [rung.samples[index].strip() for rung in ladder.rungs]
+
+
+def test_a_missing_sample_leaves_a_gap_and_a_missing_prompt_a_number(ladder: Ladder, tmp_path: Path):
+    rungs = [replace(ladder.rungs[0], samples=["one"]), replace(ladder.rungs[1], samples=["uno", "dos"])]
+    table = Outline(ladder_page(replace(ladder, rungs=rungs, prompts=["first"]), tmp_path)).tables[1]
+    assert table[1:] == [["first", "one", "uno"], ["Sample 2", "–", "dos"]]
+
+
+def test_a_ladder_that_generated_nothing_has_no_samples(ladder: Ladder, tmp_path: Path):
+    rungs = [replace(rung, samples=[]) for rung in ladder.rungs]
+    text = ladder_page(replace(ladder, rungs=rungs, prompts=[]), tmp_path)
+    assert "What they write" not in text
+    assert "--prompt &#x27;Once upon a time&#x27;" in text
+
+
+def test_whatever_the_user_made_is_escaped(ladder: Ladder, tmp_path: Path):
+    evil = '</style><script>alert("x")</script>'
+    rung = replace(ladder.rungs[3], name=evil, description=evil, folder=evil, samples=[evil])
+    spoilt = replace(
+        ladder, title=evil, corpus=evil, tokenizer=evil, machine=evil, prompts=[evil], rungs=[rung, ladder.rungs[0]]
+    )
+    text = ladder_page(spoilt, tmp_path)
+    assert "<script>alert" not in text
+    assert sum(tag == "script" for tag, _ in Outline(text).tags) == 1
+
+
+def test_a_run_report_escapes_and_shows_its_parts(run_page: str):
+    assert "said &lt;b&gt;he&lt;/b&gt;" in run_page
+    assert "&lt;script&gt;alert(1)" in run_page
+    assert "<h1>LSTM &amp; &lt;i&gt;co&lt;/i&gt;</h1>" in run_page
+    for shown in ("再见", "123.5", "1,320,704", "Bits per character", "∞", "Learning rate"):
+        assert shown in run_page
+
+
+def test_a_run_without_metrics_figures_or_samples_has_a_report(tmp_path: Path):
+    write_run_report(tmp_path / "report.html", "A run", "seed: 0\n", [], {}, [])
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    Outline(text)
+    assert "nothing was logged yet" in text
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_rungs_without_a_finite_perplexity_come_last_and_do_not_win(value: float, ladder: Ladder, tmp_path: Path):
+    spoilt = replace(
+        ladder.rungs[0],
+        cross_entropy=value,
+        perplexity=value,
+        word_perplexity=value,
+        bits_per_character=value,
+        curve=[],
+    )
+    text = ladder_page(replace(ladder, rungs=[spoilt, *ladder.rungs[1:]]), tmp_path)
+    assert "122" in Outline(text).best
+    assert "Transformer predicts the validation text best" in text
+
+
+def test_the_summary_names_the_winner_and_by_how_much(ladder: Ladder):
+    text = summary(ladder).replace("\N{NO-BREAK SPACE}", " ")
+    percent = 100 * (1 - math.exp(4.802 - 4.861))
+    assert text == (
+        "Transformer predicts the validation text best: perplexity 122 after 5 min 45 s of training, "
+        f"{percent:.1f} % lower than GRU (129). The quickest to train, 3-gram Laplace, reaches 412 in 0.31 s."
+    )
+
+
+def test_the_summary_of_rungs_that_all_fail_says_so(ladder: Ladder):
+    rungs = [replace(rung, cross_entropy=math.inf, perplexity=math.inf) for rung in ladder.rungs]
+    assert "smoothing" in summary(replace(ladder, rungs=rungs))
+
+
+def test_the_summary_does_not_compare_with_infinity(ladder: Ladder):
+    endless = replace(ladder.rungs[0], cross_entropy=math.inf, perplexity=math.inf)
+    assert "No other model has a finite perplexity" in summary(replace(ladder, rungs=[endless, ladder.rungs[1]]))
+
+
+def test_the_unknown_tokens_are_told(ladder: Ladder, tmp_path: Path):
+    assert "412 of the 19,816 validation tokens (2.1 %)" in ladder_page(ladder, tmp_path)
+    rungs = [replace(rung, unknown=0) for rung in ladder.rungs]
+    assert "No token of the validation text is unknown" in ladder_page(
+        replace(ladder, unknown=0, rungs=rungs), tmp_path
+    )
+
+
+def test_rungs_that_differ_in_unknown_tokens_get_a_column_of_them(ladder: Ladder, tmp_path: Path):
+    rungs = [replace(ladder.rungs[0], unknown=7), *ladder.rungs[1:]]
+    head, first, *_ = Outline(ladder_page(replace(ladder, rungs=rungs), tmp_path)).tables[0]
+    assert first[head.index("unknowntokens")] == "7"
+
+
+def test_the_commands_to_go_on_with_are_quoted_for_the_shell(ladder: Ladder, tmp_path: Path):
+    rungs = [replace(ladder.rungs[3], folder="my runs/lstm")]
+    text = ladder_page(replace(ladder, rungs=rungs, prompts=["it's"]), tmp_path)
+    code = re.findall(r"<code>(.*?)</code>", text)
+    assert (
+        code[0].replace("&#x27;", "'").replace("&quot;", '"')
+        == """seqloom generate 'my runs/lstm' --prompt 'it'"'"'s'"""
+    )
+
+
+def test_a_failed_write_leaves_the_old_report(ladder: Ladder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(SeqloomError, match="disk full"):
+        write_ladder_report(ladder, path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_dark_gives_every_colour_of_the_plots_another_value(ladder: Ladder, tmp_path: Path):
+    text = ladder_page(ladder, tmp_path)
+    dark = text[text.index("prefers-color-scheme: dark") :].split("}")[0]
+    for variable in set(re.findall(r"var\((--[\w-]+), #", text)):
+        assert f"{variable}:" in dark
+
+
+def test_json_is_strict_and_holds_every_number(ladder: Ladder):
+    endless = replace(ladder.rungs[0], perplexity=math.inf, cross_entropy=math.nan)
+    document = ladder_json(replace(ladder, rungs=[endless, *ladder.rungs[1:]]))
+    read = json.loads(json.dumps(document, allow_nan=False))
+    assert read["best"] == "Transformer"
+    assert read["rungs"][0]["perplexity"] is None
+    assert read["rungs"][5]["perplexity"] == ladder.rungs[5].perplexity
+    assert read["rungs"][5]["curve"][3]["loss"] == ladder.rungs[5].curve[3].loss
+
+
+def printed(ladder: Ladder, color: bool = False) -> str:
+    console = Console(
+        file=io.StringIO(),
+        width=80,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        legacy_windows=False,
+    )
+    console.print(ladder_table(ladder))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_terminal_table_fits_into_80_characters(ladder: Ladder):
+    text = printed(ladder)
+    assert "…" not in text
+    for rung in ladder.rungs:
+        assert rung.name in text
+    assert re.search(r"Transformer +122 +165 +1\.51 +4\.21M +344\.6 +10\.3k +92\.6k +940", text)
+
+
+def test_the_terminal_table_highlights_the_best(ladder: Ladder):
+    styled = re.findall(r"\x1b\[1;32m *([^ \x1b]+)\x1b", printed(ladder, color=True))
+    assert styled == ["148k", "0.3", "575k", "1.2M", "41.2k", "122", "165", "1.51"]
+
+
+def test_square_brackets_in_a_name_are_not_markup(ladder: Ladder):
+    assert "[red]LSTM[/]" in printed(replace(ladder, rungs=[replace(ladder.rungs[3], name="[red]LSTM[/]")]))
+
+
+def test_only_markup_enters_a_page_unescaped():
+    assert element("p", "a < b", Markup("<br>"), title='"x"') == '<p title="&quot;x&quot;">a &lt; b<br></p>'
+    assert "<h1>a &lt; b</h1>" in page("a < b")

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+
+from seqloom.errors import SeqloomError, UserError
+from seqloom.reports import (
+    CurvePoint,
+    Ladder,
+    gradient_flow,
+    learning_curves,
+    quality_against_cost,
+    save,
+    svg,
+    training_curve,
+    zipf,
+)
+from seqloom.reports.plots import pareto_front
+from seqloom.reports.style import MARKERS, PALETTE, round_numbers, series
+from seqloom.text.statistics import CorpusStatistics
+
+TEXTS = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog met on the mat"] * 4
+
+
+def infinite(rung):
+    return replace(
+        rung,
+        cross_entropy=math.inf,
+        perplexity=math.inf,
+        word_perplexity=math.inf,
+        bits_per_character=math.inf,
+        curve=[],
+    )
+
+
+def undefined(rung):
+    return replace(rung, cross_entropy=math.nan, perplexity=math.nan, curve=[CurvePoint(10, 1.0, math.nan)])
+
+
+@pytest.mark.parametrize("plot", [learning_curves, quality_against_cost])
+def test_every_rung_is_named_in_the_plot(plot, ladder: Ladder):
+    drawn = svg(plot(ladder))
+    for rung in ladder.rungs:
+        assert rung.name in drawn
+
+
+def test_curves_are_drawn_through_the_validations(ladder: Ladder):
+    by_tokens, by_time = learning_curves(ladder).axes
+    for rung, line, timed in zip(ladder.rungs, by_tokens.get_lines(), by_time.get_lines(), strict=False):
+        assert list(line.get_xdata()) == [point.tokens for point in rung.curve]
+        assert list(timed.get_xdata()) == pytest.approx([point.seconds for point in rung.curve])
+        assert list(line.get_ydata()) == list(timed.get_ydata()) == [point.loss for point in rung.curve]
+
+
+@pytest.mark.parametrize("plot", [learning_curves, quality_against_cost])
+@pytest.mark.parametrize("spoil", [infinite, undefined])
+def test_rungs_without_a_finite_perplexity_do_not_spoil_the_plot(plot, spoil, ladder: Ladder):
+    some = replace(ladder, rungs=[spoil(ladder.rungs[0]), *ladder.rungs[1:]])
+    assert "Transformer" in svg(plot(some))
+    none = replace(ladder, rungs=[spoil(rung) for rung in ladder.rungs])
+    assert "Nothing to show" in svg(plot(none))
+
+
+def test_a_rung_of_infinite_perplexity_stands_at_the_upper_edge(ladder: Ladder):
+    (axes,) = quality_against_cost(replace(ladder, rungs=[infinite(ladder.rungs[0]), *ladder.rungs[1:]])).axes
+    _, infinite_point, *others = axes.get_lines()
+    top = axes.get_ylim()[1]
+    assert infinite_point.get_ydata()[0] == top
+    assert all(point.get_ydata()[0] < top for point in others)
+
+
+@pytest.mark.parametrize("plot", [learning_curves, quality_against_cost])
+def test_one_rung_with_one_validation_in_no_time_can_be_drawn(plot, ladder: Ladder):
+    rung = replace(ladder.rungs[0], curve=[CurvePoint(100, 0.0, 5.0)], training_seconds=0.0, parameters=0)
+    assert rung.name in svg(plot(replace(ladder, rungs=[rung])))
+
+
+def test_the_front_holds_exactly_the_rungs_that_no_other_dominates(ladder: Ladder):
+    rungs = ladder.rungs
+    undominated = [
+        rung
+        for rung in rungs
+        if not any(
+            other.training_seconds <= rung.training_seconds and other.perplexity < rung.perplexity for other in rungs
+        )
+    ]
+    assert pareto_front(rungs) == sorted(undominated, key=lambda rung: rung.training_seconds)
+    assert [rung.name for rung in pareto_front(rungs)] == ["3-gram Laplace", "5-gram Kneser-Ney", "GRU", "Transformer"]
+
+
+def test_the_zipf_plot_shows_the_counts_and_the_fitted_exponents():
+    statistics = CorpusStatistics.of(TEXTS)
+    (axes,) = zipf(statistics).axes
+    fitted, counted = axes.get_lines()[:2]
+    frequencies = np.asarray(counted.get_ydata())
+    assert frequencies[0] == statistics.top_words(1)[0][1]
+    x, y = np.log(fitted.get_xdata()), np.log(fitted.get_ydata())
+    assert -(y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(statistics.zipf(1).exponent)
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    for order, text in enumerate(legend, start=1):
+        assert f"α = {statistics.zipf(order).exponent:.2f}" in text
+    assert len(legend) == 3
+
+
+def test_a_corpus_of_one_word_has_a_zipf_plot_without_a_line():
+    (axes,) = zipf(CorpusStatistics.of(["word"])).axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["words"]
+
+
+def test_a_long_corpus_draws_few_points():
+    statistics = CorpusStatistics.of([" ".join(f"w{number}" for number in range(5000))], order=1)
+    (axes,) = zipf(statistics).axes
+    assert max(len(line.get_xdata()) for line in axes.get_lines()) <= 400
+
+
+def test_gradients_are_drawn_on_a_logarithmic_scale_one_line_per_run():
+    distances = list(range(10))
+    norms = {"vanishing": [0.5**n for n in distances], "exploding": [2.0**n for n in distances], "dead": [0.0] * 10}
+    figure = gradient_flow(distances, norms)
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert list(axes.get_lines()[0].get_ydata()) == norms["vanishing"]
+    drawn = svg(figure)
+    assert "vanishing" in drawn
+    assert "exploding" in drawn
+
+
+def test_the_training_curve_has_a_panel_for_all_that_was_logged(entries: list[dict[str, float]]):
+    titles = [axes.get_title(loc="left") for axes in training_curve(entries).axes]
+    assert titles == ["Loss, nats per token", "Learning rate", "Gradient norm", "Tokens per second"]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [[], [{"step": 1}], [{"step": 1, "loss": math.nan}]],
+    ids=["nothing", "no numbers", "not finite"],
+)
+def test_a_run_that_logged_nothing_finite_says_so(entries: list[dict[str, float]]):
+    assert "nothing was logged yet" in svg(training_curve(entries))
+
+
+@pytest.mark.parametrize("entry", [{"step": 5, "loss": 3.0}, {"step": 5, "valid_loss": 3.0, "learning_rate": 0.1}])
+def test_one_log_entry_is_enough_for_a_plot(entry: dict[str, float]):
+    assert "3.00" in svg(training_curve([entry]))
+
+
+def test_an_svg_is_xml_that_refers_to_nothing_outside(ladder: Ladder):
+    drawn = svg(learning_curves(ladder), 'a "label" <with> markup')
+    ElementTree.fromstring(drawn)
+    without_names = re.sub(r' xmlns(:\w+)?="[^"]*"', "", drawn)
+    assert "http" not in without_names
+    assert 'aria-label="a &quot;label&quot; &lt;with&gt; markup"' in drawn
+    assert not re.search(r'<g id="', drawn)
+
+
+def test_an_svg_takes_its_colours_from_the_page_and_keeps_text_as_text(ladder: Ladder):
+    drawn = svg(quality_against_cost(ladder))
+    assert "var(--ink, #1c2430)" in drawn
+    assert "var(--series-0, #0072b2)" in drawn
+    assert re.search(r"<text[^>]*>seconds of training</text>", drawn)
+
+
+def test_the_same_plot_gives_the_same_svg(ladder: Ladder):
+    assert svg(learning_curves(ladder)) == svg(learning_curves(ladder))
+
+
+def test_chinese_is_drawn_without_warnings_and_named_fonts_have_its_glyphs(ladder: Ladder, tmp_path: Path):
+    rung = replace(ladder.rungs[0], name="三元模型")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = learning_curves(replace(ladder, rungs=[rung]))
+        drawn = svg(figure)
+        save(figure, tmp_path / "plot.png")
+    assert "三元模型" in drawn
+    assert "Noto Sans CJK SC" in drawn
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("plot.png", b"\x89PNG"), ("plot.svg", b"<?xml"), ("plot.pdf", b"%PDF"), ("PLOT.PNG", b"\x89PNG")],
+)
+def test_the_suffix_chooses_the_kind_of_file(name: str, start: bytes, ladder: Ladder, tmp_path: Path):
+    save(learning_curves(ladder), tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_an_unknown_suffix_is_refused_with_those_that_are_known(ladder: Ladder, tmp_path: Path):
+    with pytest.raises(UserError, match=r"plot\.jpg.*\.png, \.svg, \.pdf"):
+        save(learning_curves(ladder), tmp_path / "plot.jpg")
+
+
+def test_a_failed_write_leaves_the_old_file(ladder: Ladder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "plot.svg"
+    path.write_text("old")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(SeqloomError, match="disk full"):
+        save(learning_curves(ladder), path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_plotting_leaves_matplotlib_as_it_was(ladder: Ladder):
+    before = dict(matplotlib.rcParams)
+    svg(learning_curves(ladder))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_plotting_does_without_pyplot():
+    program = "import sys, seqloom.reports; assert 'matplotlib.pyplot' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_lines_are_told_apart_without_colour():
+    looks = [series(index) for index in range(2 * len(PALETTE))]
+    assert len(set(looks)) == len(looks)
+    assert len({look.marker for look in looks[: len(MARKERS)]}) == len(MARKERS)
+
+
+@pytest.mark.parametrize("limits", [(60, 400), (0.3, 900), (1e-10, 1e5), (1, 1e30), (2, 6)])
+def test_ticks_of_a_logarithmic_axis_are_few_and_inside(limits: tuple[float, float]):
+    ticks = round_numbers(*limits)
+    assert 2 <= len(ticks) <= 8
+    assert limits[0] <= min(ticks) <= max(ticks) <= limits[1]
