@@ -205,3 +205,11 @@ def test_a_diverged_model_is_refused(table_model) -> None:
 def test_limits_out_of_range_are_refused(longest: int, shortest: int) -> None:
     with pytest.raises(ConfigError, match="_length"):
         Limits(longest, shortest)
+
+
+def test_unknown_is_generated_only_where_it_is_wanted(table_model) -> None:
+    mostly_unknown = torch.tensor([0.9, 0.0, 0.0, 0.0, 0.05, 0.05]).log().expand(6, 6)
+    model = table_model(mostly_unknown)
+    assert generate(model, [[]], Greedy(), Limits(4))[0].tokens == (UNK,) * 4
+    drawn = generate(model, [[]] * 20, Sampler(), Limits(4, unknown=False))
+    assert {token for hypothesis in drawn for token in hypothesis.tokens} == {4, 5}

@@ -28,6 +28,7 @@ def generate(
     length_penalty: Annotated[float, typer.Option(help="Beam search: 0 none, larger favours longer.")] = 0.6,
     n_best: Annotated[int, typer.Option(min=1, help="How many results for each input.")] = 1,
     seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 0,
+    unknown: Annotated[bool, typer.Option("--unknown", help="Let the model write <unk>.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Lines decoded together.")] = 64,
     device: Device = "auto",
     json: Json = False,
@@ -49,7 +50,8 @@ def generate(
 
     if prompt is not None and input is not None:
         raise UserError("give --prompt or --input, not both")
-    decoding = Decoding(strategy, beam, temperature, top_k, top_p, max_length, min_length, length_penalty, n_best, seed)
+    lengths = (max_length, min_length, length_penalty)
+    decoding = Decoding(strategy, beam, temperature, top_k, top_p, *lengths, n_best, seed, unknown)
     model = load(run, device)
     with output_file(output) as out:
         if input is not None:

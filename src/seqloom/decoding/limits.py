@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from seqloom.errors import ConfigError
-from seqloom.text.special import BOS, EOS, PAD
+from seqloom.text.special import BOS, EOS, PAD, UNK
 
 IMPOSSIBLE = float("-inf")
 
@@ -24,6 +24,8 @@ class Limits:
     """A sequence that is this long is cut: it ends without `<eos>`, unless `<eos>` is its last token."""
     min_length: int = 0
     """`<eos>` waits until the sequence is this long with it, unless the model allows nothing else."""
+    unknown: bool = True
+    """Whether `<unk>` may be generated; a reader would rather see a word."""
 
     def __post_init__(self) -> None:
         if self.max_length < 1:
@@ -36,6 +38,8 @@ class Limits:
         allowed = log_probs.clone()  # the model may have given us a view of its own table
         allowed[:, PAD] = IMPOSSIBLE
         allowed[:, BOS] = IMPOSSIBLE
+        if not self.unknown:
+            allowed[:, UNK] = IMPOSSIBLE
         if self.min_length > 1:
             ending = log_probs[:, EOS]
             allowed[:, EOS] = IMPOSSIBLE

@@ -58,10 +58,12 @@ class Decoding:
     length_penalty: float = LENGTH_PENALTY
     n_best: int = 1
     seed: int = 0
+    unknown: bool = False
+    """Whether `<unk>` may be written."""
 
     def limits(self) -> Limits:
         """The length limits."""
-        return Limits(max_length=self.max_length, min_length=self.min_length)
+        return Limits(self.max_length, self.min_length, self.unknown)
 
     def chooser(self) -> Greedy | Sampler:
         """How the next token is chosen, for the strategies that choose one at a time."""

@@ -1,0 +1,299 @@
+"""Mistakes: one line on stderr that says what is wrong, where, and what to do; exit code 2; nothing half-written."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import seqloom
+from seqloom.files import TEMPORARY
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where a command that fails must leave nothing behind."""
+    path = tmp_path / "place"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def damaged(run: Path, tmp_path: Path) -> Path:
+    """A copy of a run, to be damaged."""
+    return shutil.copytree(run, tmp_path / "damaged")
+
+
+def cut(file: Path, bytes_left: int) -> None:
+    file.write_bytes(file.read_bytes()[:bytes_left])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# -------------------------------------------------------------------------------------------- configuration, data
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["model.features.sizze=3"], "unknown key 'model.features.sizze' (did you mean 'size'?)"),
+        (["trainning.steps=3"], "unknown key 'trainning' (did you mean 'training'?)"),
+        (["model.features.size=-1"], "model.features.size: input should be greater than or equal to 1 (got -1)"),
+        (["model.features.kind=lstmm"], "'lstmm' is not one of the kinds (did you mean 'lstm'?)"),
+        (["steps"], "--set steps: write key=value"),
+        (["training.device=gpu"], "'gpu' is not a device; training.device and --device take"),
+        (["data.batch_size=4000"], "too few for one batch of 4000 windows of 8 tokens: use more text, or lower"),
+        (["data.train=missing.txt"], "missing.txt: no such file, and no bundled corpus of that name"),
+        (["data.valid=missing.txt"], "missing.txt: no such file"),
+        (["text.min_count=1000"], "lower text.min_count or give more text"),
+        (["objective.kind=random-truncation", "model.features.kind=average"], "needs recurrent features"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: list[str], said: str, cli: Cli, tiny: list[str], place: Path) -> None:
+    wrong = [part for setting in settings for part in ("--set", setting)]
+    done = cli("train", "lstm", *tiny, *wrong, "--out", place / "run", "--quiet")
+    assert done.code == 2
+    assert said in done.error
+    assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty: there is no text to learn from"),
+        (b"good line\nb\xe4d line\n", "text.txt, line 2: not UTF-8 (byte 0xe4 at offset 1 of the line)"),
+        (b"one line only\n", "name a validation text with data.valid"),
+        (b"a b\n" * 8, "use more text, or lower data.batch_size or data.length"),
+        (b"\x1f\x8b\x08\x00broken", "text.txt: the gzip file"),
+    ],
+)
+def test_a_text_that_cannot_be_used_is_named(
+    content: bytes, said: str, cli: Cli, tiny: list[str], place: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_bytes(content)
+    done = cli("train", "lstm", *tiny, "--set", f"data.train={text}", "--out", place / "run", "--quiet")
+    assert done.code == 2
+    assert said in done.error
+    assert not list(place.iterdir())
+
+
+def test_an_empty_validation_text_is_named(cli: Cli, tiny: list[str], place: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    done = cli("train", "lstm", *tiny, "--set", f"data.valid={tmp_path / 'empty.txt'}", "--out", place / "run")
+    assert done.code == 2
+    assert f"{tmp_path / 'empty.txt'}: the corpus is empty" in done.error
+    assert not list(place.iterdir())
+
+
+def test_a_validation_text_shorter_than_a_window_is_no_mistake(cli: Cli, tiny: list[str], tmp_path: Path) -> None:
+    short = tmp_path / "short.txt"
+    short.write_text("the cat\n")
+    arguments = (*tiny, "--set", f"data.valid={short}", "--set", "training.steps=2", "--out", tmp_path / "run")
+    (found,) = cli("train", "lstm", *arguments, "--quiet", "--json").records
+    (score,) = seqloom.load(tmp_path / "run", device="cpu").log_prob(["the cat"])
+    assert found["valid_loss"] == pytest.approx(-score / 3, rel=1e-5)
+
+
+def test_an_unknown_preset_is_met_with_a_suggestion(cli: Cli, place: Path) -> None:
+    done = cli("train", "lsstm", "--out", place / "run")
+    assert done.code == 2
+    assert done.error == "'lsstm' is neither a preset nor a configuration file (did you mean 'lstm'?)"
+    assert not list(place.iterdir())
+
+
+def test_broken_yaml_is_named_with_its_line(cli: Cli, tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("training:\n  steps: [3\n")
+    done = cli("train", config, "--out", tmp_path / "run")
+    assert done.code == 2
+    assert f"{config} is not valid YAML" in done.error
+    assert "line 3" in done.error
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("verb", [("stats",), ("compare", "rnn", "--data")])
+def test_a_missing_file_is_a_mistake_in_other_verbs_too(verb: tuple[str, ...], cli: Cli, place: Path) -> None:
+    more = ("--out", place / "out", "--quiet") if verb[0] == "compare" else ()
+    done = cli(*verb, "missing.txt", *more)
+    assert done.code == 2
+    assert "missing.txt: no such file" in done.error
+    assert not list(place.iterdir())
+
+
+# ----------------------------------------------------------------------------------------------------- run folders
+
+
+def test_a_run_is_never_overwritten(cli: Cli, run: Path, tiny: list[str]) -> None:
+    before = contents(run)
+    done = cli("train", "lstm", *tiny, "--out", run)
+    assert done.code == 2
+    assert "holds a run already: go on with --resume, or choose another --out" in done.error
+    assert contents(run) == before
+
+
+def test_resume_must_say_which_run(cli: Cli, tiny: list[str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    done = cli("train", "lstm", *tiny, "--resume")
+    assert done.code == 2
+    assert "--resume needs --out" in done.error
+    assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize("verb", ["generate", "score", "evaluate", "inspect"])
+def test_a_folder_that_is_no_run_is_named(verb: str, cli: Cli, place: Path) -> None:
+    arguments = ("inspect", "gradients") if verb == "inspect" else (verb,)
+    for folder in (place, place / "missing"):
+        done = cli(*arguments, folder)
+        assert done.code == 2
+        assert done.error == f"{folder} is not a run folder: there is no config.yaml in it"
+
+
+@pytest.mark.parametrize(
+    ("file", "left", "said"),
+    [
+        ("model.safetensors", 100, "model.safetensors is damaged"),
+        ("model.safetensors", 0, "model.safetensors is damaged"),
+        ("tokenizer.json", 100, "tokenizer.json is not a tokeniser: it is not JSON"),
+        ("config.yaml", 0, "config.yaml: the top level must be a mapping of keys"),
+        ("config.yaml", 120, "config.yaml"),
+    ],
+)
+def test_a_truncated_file_of_a_run_is_named(file: str, left: int, said: str, cli: Cli, damaged: Path) -> None:
+    cut(damaged / file, left)
+    for arguments in (("generate", damaged, "--prompt", "the"), ("score", damaged)):
+        done = cli(*arguments)
+        assert done.code == 2
+        assert said in done.error
+
+
+def test_a_run_without_weights_says_so(cli: Cli, damaged: Path) -> None:
+    (damaged / "model.safetensors").unlink()
+    done = cli("score", damaged)
+    assert done.code == 2
+    assert "model.safetensors does not exist: has the training of this run finished a validation?" in done.error
+
+
+def test_a_truncated_checkpoint_stops_resuming_and_deleting_it_helps(cli: Cli, damaged: Path) -> None:
+    *_, last = sorted((damaged / "checkpoints").iterdir())
+    cut(last / "training.safetensors", 500)
+    before = contents(damaged / "checkpoints")
+    done = cli("train", "lstm", "--out", damaged, "--resume", "--quiet")
+    assert done.code == 2
+    assert f"checkpoint {last} is damaged: training.safetensors" in done.error
+    assert "Delete that folder to resume from the checkpoint before it" in done.error
+    assert contents(damaged / "checkpoints") == before
+    shutil.rmtree(last)
+    assert cli("train", "lstm", "--out", damaged, "--resume", "--quiet").code == 0
+
+
+# ------------------------------------------------------------------------------------------------------- decoding
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--prompt", "a", "--input", "b.txt"), "give --prompt or --input, not both"),
+        (("--temperature", 0), "choose greedy decoding instead"),
+        (("--temperature", -1), "temperature must be a positive number, not -1.0"),
+        (("--top-p", 0), "top_p must be above 0 and at most 1, not 0.0"),
+        (("--top-p", 1.5), "top_p must be above 0 and at most 1, not 1.5"),
+        (("--strategy", "beam", "--beam", 2, "--n-best", 3), "between 1 and the beam's width (2), not 3"),
+        (("--strategy", "greedy", "--n-best", 3), "use --strategy beam or sample"),
+        (("--min-length", 9, "--max-length", 3), "min_length must be between 0 and max_length (3), not 9"),
+        (("--strategy", "beam", "--length-penalty", -1), "length_penalty must be 0 or more"),
+        (("--input", "missing.txt"), "no such file: missing.txt"),
+        (("--device", "cuda:99"), "device 'cuda:99' was asked for, but torch sees"),
+        (("--device", "gpu"), "'gpu' is not a device; training.device and --device take"),
+    ],
+)
+@pytest.mark.parametrize("to_file", [False, True])
+def test_a_wrong_way_to_decode_is_named(
+    arguments: tuple[Any, ...], said: str, to_file: bool, cli: Cli, run: Path, place: Path
+) -> None:
+    done = cli("generate", run, *arguments, *(("--output", place / "out.txt") if to_file else ()))
+    assert done.code == 2
+    assert said in done.error
+    assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--beam", "0"), ("--strategy", "best"), ("--no-such-option",), ("--top-k", "x")]
+)
+def test_a_wrong_option_is_a_usage_error(arguments: tuple[str, ...], cli: Cli, run: Path) -> None:
+    done = cli("generate", run, *arguments)
+    assert done.code == 2
+    assert done.out == ""
+    assert arguments[0] in done.err
+    assert "Traceback" not in done.err
+
+
+def test_broken_utf8_in_the_input_names_the_line(cli: Cli, run: Path, tmp_path: Path) -> None:
+    source = tmp_path / "prompts.txt"
+    source.write_bytes(b"fine\nbr\xffken\n")
+    done = cli("generate", run, "--input", source, "--output", tmp_path / "out.txt")
+    assert done.code == 2
+    assert f"{source}, line 2: not UTF-8" in done.error
+    assert not (tmp_path / "out.txt").exists()
+    assert not list(tmp_path.glob(TEMPORARY + "*"))
+
+
+# ------------------------------------------------------------------------------------------------- the machine
+
+
+def test_an_out_folder_that_cannot_be_written_is_a_failure(cli: Cli, tiny: list[str], place: Path) -> None:
+    (place / "taken").write_text("a file, not a folder")
+    for out in (place / "taken", place / "taken" / "run"):
+        done = cli("train", "lstm", *tiny, "--out", out, "--quiet")
+        assert done.code == 1
+        assert f"cannot write {out}" in done.error
+    assert contents(place) == {"taken": b"a file, not a folder"}
+
+
+def test_a_disk_that_fills_before_the_run_is_there_leaves_no_folder(
+    cli: Cli, tiny: list[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise seqloom.SeqloomError(f"cannot write {path}: No space left on device; nothing was changed there")
+
+    monkeypatch.setattr("seqloom.config.loading.write_text", full)
+    done = cli("train", "lstm", *tiny, "--out", place / "run", "--quiet")
+    assert done.code == 1
+    assert "config.yaml: No space left on device" in done.error
+    assert not list(place.iterdir())
+
+
+def test_an_output_that_cannot_be_written_is_a_failure(cli: Cli, run: Path, corpus_file: Path, place: Path) -> None:
+    (place / "taken").write_text("a file, not a folder")
+    for arguments in (
+        ("generate", run, "--output", place / "taken" / "out.txt"),
+        ("stats", corpus_file, "--json", "--plot", place / "taken" / "zipf.svg"),
+        ("inspect", "gradients", run, "--length", 8, "--json", "--out", place / "taken" / "gradients.svg"),
+        ("presets", "copy", "lstm", place / "taken" / "lstm.yaml"),
+    ):
+        done = cli(*arguments)
+        assert done.code == 1, arguments
+        assert done.err.startswith("error: ")
+        assert str(place / "taken") in done.err
+        assert len(done.err.splitlines()) == 1
+    assert contents(place) == {"taken": b"a file, not a folder"}
+
+
+def test_ctrl_c_outside_the_training_loop_exits_with_130(
+    cli: Cli, tiny: list[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("seqloom.runs.training.prepare", pressed)
+    done = cli("train", "lstm", *tiny, "--out", place / "run")
+    assert done.code == 130
+    assert "Traceback" not in done.err
+    assert not list(place.iterdir())
