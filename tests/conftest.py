@@ -32,3 +32,9 @@ def corpus_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "tiny.txt"
     path.write_text("\n".join(SENTENCES * 12) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave `report.html` out: drawing it takes longer than the tiny trainings of many tests."""
+    monkeypatch.setattr("seqloom.runs.training._report", lambda trained: None)

@@ -23,6 +23,8 @@ from seqloom.models import Autoregressive, build_language_model
 from seqloom.text.special import BOS, EOS, PAD
 from seqloom.training import read_metrics
 
+pytestmark = pytest.mark.usefixtures("no_reports")
+
 TINY: dict[str, list[str]] = {
     "average": [],
     "attention-average": [],

@@ -31,12 +31,6 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
-    """Models this small only lose by sharing the work."""
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[subprocess.Popen[str]]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -17,6 +17,8 @@ from seqloom.training import read_metrics
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.optimizers import Schedule, build_optimizer
 
+pytestmark = pytest.mark.usefixtures("no_reports")
+
 
 @pytest.fixture
 def tiny(corpus_file: Path) -> list[str]:
