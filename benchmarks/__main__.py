@@ -1,0 +1,74 @@
+"""python -m benchmarks [features|decoding|all] [--device cpu|cuda|auto] [--quick] [--out FILE.md]"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from benchmarks.decoding import DecodingSizes, run_decoding
+from benchmarks.features import run_features
+from benchmarks.floor import floor_table
+from benchmarks.machine import describe
+from benchmarks.setting import CPU, GPU, Sizes, Text, load_text
+from benchmarks.tables import Table
+from benchmarks.timing import FULL, FULL_GPU, QUICK, Effort
+from seqloom.training import choose_device
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    """Measure, print, and write a Markdown file."""
+    arguments = _arguments()
+    device = choose_device(arguments.device)
+    on_gpu = device.type == "cuda"
+    torch.set_float32_matmul_precision("high" if on_gpu else "highest")  # TF32 on GPUs, for both sides
+    effort = QUICK if arguments.quick else FULL_GPU if on_gpu else FULL
+    text = load_text()
+    parts = [_head(device)]
+    print(parts[0], flush=True)
+    for table in _tables(arguments.what, text, GPU if on_gpu else CPU, device, effort):
+        parts.append(str(table))
+        print(table, flush=True)
+    out = arguments.out or RESULTS / f"{device.type}{'-quick' if arguments.quick else ''}.md"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("\n".join(parts), encoding="utf-8")
+    _say(f"written to {out}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure how fast seqloom is.")
+    parser.add_argument("what", nargs="?", default="all", choices=["features", "decoding", "all"])
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")
+    parser.add_argument("--out", type=Path, help="the Markdown file; by default results/cpu.md or results/cuda.md")
+    return parser.parse_args()
+
+
+def _tables(what: str, text: Text, sizes: Sizes, device: torch.device, effort: Effort) -> Iterator[Table]:
+    if what in ("features", "all"):
+        results = run_features(text, sizes, device, effort, _say)
+        yield from results.tables()
+        _say("the machine's limits")
+        yield floor_table(results, text.vocabulary, device, effort)
+    if what in ("decoding", "all"):
+        yield run_decoding(text, DecodingSizes(), device, effort, _say)
+
+
+def _head(device: torch.device) -> str:
+    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    machine = "\n".join(f"- {name}: {value}" for name, value in describe(device))
+    return f"# Results on {device.type}\n\n    {command}\n\n{machine}\n"
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
