@@ -74,26 +74,29 @@ def stream(
     if not prompts:
         return
     log_probs, state, forced = read_prompts(model, prompts, source)
-    rows = torch.arange(len(prompts) * samples, device=log_probs.device)
+    device = log_probs.device
     if samples > 1:
-        prompt_of_row = rows // samples
+        prompt_of_row = torch.arange(len(prompts), device=device).repeat_interleave(samples)
         log_probs, state = log_probs.index_select(0, prompt_of_row), state.reorder(prompt_of_row)
         forced = forced.reorder(prompt_of_row)
+    # The book-keeping stays on the processor, and the chosen tokens come there once per step: on a GPU, each small
+    # operation or question of its own would cost more than the arithmetic of the step.
+    rows = torch.arange(len(prompts) * samples)
+    begins = forced.counts.cpu()
     alive = torch.ones_like(rows, dtype=torch.bool)
     step = 0
     while True:
-        lengths = forced.lengths(step)
+        lengths = step - begins  # tokens generated so far; negative inside the prompt
         allowed = forced.impose(limits.restrict(log_probs, lengths), step)
-        tokens = chooser.choose(allowed, first * samples + rows, lengths)
-        nothing_possible = allowed.gather(1, tokens[:, None]).squeeze(1) == IMPOSSIBLE
-        tokens = tokens.masked_fill(nothing_possible, EOS)
-        chosen = log_probs.gather(1, tokens[:, None]).squeeze(1).double()
-        chosen = chosen.masked_fill(nothing_possible, IMPOSSIBLE)
+        chosen = chooser.choose(allowed, first * samples + rows, lengths)
+        likely = allowed.gather(1, chosen[:, None]).squeeze(1).double().cpu()
+        tokens = chosen.cpu()
+        tokens[likely == IMPOSSIBLE] = EOS
 
         said = alive & (lengths >= 0)
-        refuse_nan(chosen[said])
+        refuse_nan(likely[said])
         alive = alive & (tokens != EOS) & (lengths + 1 < limits.max_length)
-        yield from map(Emission, rows[said].tolist(), tokens[said].tolist(), chosen[said].tolist())
+        yield from map(Emission, rows[said].tolist(), tokens[said].tolist(), likely[said].tolist())
 
         going = int(alive.sum())
         if not going:
@@ -102,8 +105,8 @@ def stream(
         # copies fewer than 3/4 + (3/4)^2 + ... = 3 times the rows we began with, however many moments rows end at.
         if len(rows) - going >= len(rows) / 4:
             left = alive.nonzero().squeeze(1)
-            state, forced = state.reorder(left), forced.reorder(left)
-            rows, tokens, alive = rows[left], tokens[left], alive[left]
+            state, forced = state.reorder(left.to(device)), forced.reorder(left.to(device))
+            rows, begins, tokens, alive = rows[left], begins[left], tokens[left], alive[left]
         # A row that ended but was not dropped yet reads <unk>, for <eos> is never read.
-        log_probs, state = model.step(state, tokens.masked_fill(~alive, UNK))
+        log_probs, state = model.step(state, tokens.masked_fill(~alive, UNK).to(device))
         step += 1

@@ -22,7 +22,8 @@ class Chooser(Protocol):
     def choose(self, log_probs: Tensor, sequences: Tensor, steps: Tensor) -> Tensor:
         """log_probs [rows, vocabulary], -inf where a token is not allowed -> tokens [rows].
 
-        Row r is sequence number `sequences[r]`, and has generated `steps[r]` tokens so far.
+        Row r is sequence number `sequences[r]`, and has generated `steps[r]` tokens so far; both may be on the
+        processor while `log_probs` is on a GPU.
         """
 
 
@@ -72,7 +73,7 @@ class Sampler:
             log_probs, columns = self._nucleus(log_probs, self.top_p)
             tokens = columns if tokens is None else tokens.gather(1, columns)
         cumulative = self._weights(log_probs).cumsum(dim=1, dtype=torch.float64)
-        points = uniforms(self.seed, sequences, steps) * cumulative[:, -1]
+        points = uniforms(self.seed, sequences, steps).to(log_probs.device) * cumulative[:, -1]
         drawn = torch.searchsorted(cumulative, points[:, None], right=True)
         drawn = drawn.clamp(max=log_probs.shape[1] - 1)  # past the end only when no token is possible at all
         return (drawn if tokens is None else tokens.gather(1, drawn)).squeeze(1)
