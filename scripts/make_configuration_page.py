@@ -1,0 +1,169 @@
+"""Write docs/configuration.md from the schema: every key with its type, its default and its docstring.
+
+python scripts/make_configuration_page.py            write the page
+python scripts/make_configuration_page.py --check    fail when the page is not what would be written
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from seqloom.config import RunConfig
+
+PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+
+INTRODUCTION = """\
+# Configuration
+
+<!-- Written by scripts/make_configuration_page.py from src/seqloom/config/schema.py: change those, not this page. -->
+
+A run is described by one typed configuration. It begins as a preset or as a YAML file of your own, and any key can be
+changed on the command line:
+
+```console
+$ seqloom presets copy lstm mine.yaml
+mine.yaml
+$ seqloom train mine.yaml --set data.train=my.txt --set training.steps=200 --set model.features.size=128 --out runs/mine
+```
+
+- An unknown key is refused, with the nearest known one as a hint; so is a value out of range.
+- A value is read as YAML: `--set data.train=[a.txt,b.txt]` is a list, `--set data.valid=null` is no file.
+- A setting that changes a `kind` drops the keys of the old kind that the new one does not have.
+- `training.steps` takes the place of `training.epochs`, and the other way round: exactly one of them is set (a
+  configuration without a `training` part trains for one epoch).
+- `seqloom presets show NAME` prints the whole configuration with its defaults. The run folder holds the one that was
+  used, in `config.yaml`.
+
+In the tables a range is written `≥ 1` or `> 0, < 1`, and `–` is a key that is not set.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return INTRODUCTION + "".join(f"\n{section}\n" for section in sections(RunConfig, ""))
+
+
+def sections(schema: type[BaseModel], path: str) -> Iterator[str]:
+    """A section for the keys of a part of the configuration, then one for each part below it."""
+    level = "##" if not path or path.count(".") < 1 else "###"
+    simple = {name: field for name, field in own_fields(schema).items() if not parts(field)}
+    if simple:
+        yield heading(level, path or "top level", schema) + table(path, simple)
+    for name, field in schema.model_fields.items():
+        below = f"{path}.{name}".lstrip(".")
+        choices = parts(field)
+        if len(choices) == 1:
+            yield from sections(choices[0], below)
+        elif choices:
+            yield alternatives(below, choices, field.default.kind)
+
+
+def heading(level: str, path: str, schema: type[BaseModel]) -> str:
+    said = schema.__dict__.get("__doc__") or ""
+    title = f"{level} {path}\n\n" if path == "top level" else f"{level} `{path}`\n\n"
+    return title + (f"{one_line(said)}\n\n" if said else "")
+
+
+def alternatives(path: str, choices: list[type[BaseModel]], default: str) -> str:
+    """The kinds of a part; those with the same keys share a table."""
+    level = "##" if "." not in path else "###"
+    lines = [f"{level} `{path}`\n", f"`{path}.kind` is one of these; `{default}` when it is not given.\n"]
+    for (said, _), group in groupby(choices, key=lambda choice: (explained(choice), repr(own_fields(choice)))):
+        alike = list(group)
+        names = ", ".join(f"`{choice.model_fields['kind'].default}`" for choice in alike)
+        lines.append(f"**{names}**" + (f" – {said}" if said else "") + "\n")
+        if own_fields(alike[0]):
+            lines.append(table(path, own_fields(alike[0])) + "\n")
+    return "\n".join(lines).rstrip()
+
+
+def explained(schema: type[BaseModel]) -> str:
+    return one_line(schema.model_fields["kind"].description or "")
+
+
+def own_fields(schema: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The keys, without a `kind` that only names the class."""
+    named = lambda name, field: name == "kind" and len(get_args(field.annotation)) == 1  # noqa: E731
+    return {name: field for name, field in schema.model_fields.items() if not named(name, field)}
+
+
+def table(path: str, fields: dict[str, FieldInfo]) -> str:
+    rows = ["| key | values | default | meaning |", "|---|---|---|---|"]
+    for name, field in fields.items():
+        key = f"{path}.{name}".lstrip(".")
+        meaning = one_line(field.description or "").replace("|", "\\|")
+        rows.append(f"| `{key}` | {values(field)} | {default(field.default)} | {meaning} |")
+    return "\n".join(rows)
+
+
+def parts(field: FieldInfo) -> list[type[BaseModel]]:
+    """The schema classes a field may hold; none for a plain value."""
+    return list(schemas(field.annotation))
+
+
+def schemas(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from schemas(argument)
+
+
+def values(field: FieldInfo) -> str:
+    """What a key may be set to, in words."""
+    limits = [limit(bound) for bound in field.metadata]
+    return described(field.annotation, [text for text in limits if text])
+
+
+def described(annotation: Any, limits: list[str]) -> str:
+    if get_origin(annotation) is Annotated:
+        inner, *bounds = get_args(annotation)
+        found = [limit(bound) for info in bounds for bound in getattr(info, "metadata", [info])]
+        return described(inner, [*limits, *(text for text in found if text)])
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
+    if get_origin(annotation) is list:
+        return "list of " + described(get_args(annotation)[0], []) + "s"
+    if get_origin(annotation) is tuple:
+        return f"list of {len(get_args(annotation))}, each a " + described(get_args(annotation)[0], [])
+    if get_args(annotation):  # a union
+        return " or ".join(described(choice, limits) for choice in get_args(annotation) if choice is not type(None))
+    names = {int: "whole number", float: "number", str: "text", bool: "`true`, `false`"}
+    return " ".join([names[annotation], ", ".join(limits)]).strip()
+
+
+def limit(bound: Any) -> str:
+    for kind, sign, attribute in ((Ge, "≥", "ge"), (Gt, ">", "gt"), (Le, "≤", "le"), (Lt, "<", "lt")):
+        if isinstance(bound, kind):
+            return f"{sign} {getattr(bound, attribute):g}"
+    return ""
+
+
+def default(value: Any) -> str:
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return "`[" + ", ".join(map(str, value)) + "]`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
+            sys.exit(f"{PAGE} is out of date: run python {Path(__file__).name}")
+    else:
+        PAGE.write_text(page(), encoding="utf-8")
+        print(PAGE)

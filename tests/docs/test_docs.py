@@ -1,0 +1,223 @@
+"""The documentation keeps its promises: commands and code run, links lead somewhere, nothing is left out."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from seqloom.cli import main
+from seqloom.cli.app import app
+from seqloom.config import load_config, preset_names
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+CHINESE = ROOT / "README.zh.md"
+FENCE = re.compile(r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?P<image>!?)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+TINY = "data.batch_size=4 data.length=8 training.steps=2 training.device=cpu"
+SENTENCES = """\
+The first text is short.
+Once upon a time a second text was written, and it was longer than the first.
+
+My lord, I saw the time machine. It was night, and I looked for the second text.
+"""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    body: str
+    tested: bool
+
+    @property
+    def commands(self) -> list[str]:
+        return [line.removeprefix("$ ") for line in self.body.splitlines() if line.startswith("$ ")]
+
+
+def blocks(page: Path) -> list[Block]:
+    found = FENCE.finditer(page.read_text(encoding="utf-8"))
+    return [Block(match["language"], match["body"], ".no-test" not in match["options"]) for match in found]
+
+
+# ------------------------------------------------------------------------------------------------------- running
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, in one folder; commands in this process, trained for two steps."""
+    training, comparing = import_module("seqloom.runs.training"), import_module("seqloom.runs.compare")
+    monkeypatch.setattr(training, "load_config", short_config)
+    monkeypatch.setattr(comparing, "load_config", short_config)
+    monkeypatch.setattr(comparing, "_budget", lambda config: 64)
+    for speed in ("_scoring_speed", "_generation_speed"):  # measuring takes longer than the rest together
+        monkeypatch.setattr(comparing, speed, lambda *_: 1.0)
+    (tmp_path / "my.txt").write_text(SENTENCES * 40, encoding="utf-8")
+    names: dict[str, object] = {}
+    with chdir(tmp_path), one_thread():
+        for block in blocks(page):
+            if not block.tested:
+                continue
+            if block.language == "python":
+                exec(compile(block.body, str(page), "exec"), names)
+            for command in block.commands if block.language == "console" else []:
+                run(command, monkeypatch)
+
+
+def short_config(source, settings=()):
+    """A configuration as asked for, but for two steps of small batches."""
+    return load_config(source, [*settings, *TINY.split()])
+
+
+def run(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell command; `seqloom ...`, alone or at the end of a pipe, runs in this process."""
+    before, _, last = command.rpartition(" | ")
+    if not last.startswith("seqloom "):
+        subprocess.run(command, shell=True, check=True, capture_output=True)
+        return
+    given = subprocess.run(before, shell=True, check=True, capture_output=True).stdout if before else b""
+    arguments = shlex.split(last)
+    if arguments[1] == "compare":
+        arguments += ["--tokens", "64"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with standard_input(given), pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code, command
+
+
+@contextmanager
+def standard_input(content: bytes) -> Iterator[None]:
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        kept = os.dup(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_few_blocks_are_left_out() -> None:
+    left_out = [block for page in PAGES for block in blocks(page) if not block.tested]
+    runnable = [block for page in PAGES for block in blocks(page) if block.language in ("console", "python")]
+    assert len(left_out) <= 10
+    assert len(runnable) > 3 * len(left_out)
+
+
+# --------------------------------------------------------------------------------------------------------- links
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as mkdocs makes them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, CHINESE, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_and_pictures_lead_somewhere(page: Path) -> None:
+    for link in LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target = link["target"]
+        if target.startswith(("http://", "https://")):
+            assert not link["image"], f"{page.name}: a picture from the web: {target}"
+            continue
+        name, _, anchor = target.partition("#")
+        file = page.parent / name if name else page
+        assert file.is_file(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
+
+
+def test_pictures_are_small_and_used() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for picture in (DOCS / "images").iterdir():
+        assert picture.stat().st_size < 150_000, picture.name
+        assert f"images/{picture.name}" in text, f"{picture.name} is not shown anywhere"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert {page.name for page in DOCS.glob("*.md")} == set(re.findall(r": ([\w-]+\.md)$", text, re.MULTILINE))
+    assert yaml.safe_load(text)["docs_dir"] == "docs"
+
+
+# ------------------------------------------------------------------------------------------------------ complete
+
+
+def test_every_verb_has_a_section() -> None:
+    verbs = {command.name or command.callback.__name__ for command in app.registered_commands}
+    verbs |= {group.name for group in app.registered_groups}
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert verbs
+    assert {verb for verb in verbs if f"\n## {verb}\n" not in page} == set()
+
+
+def test_every_option_is_explained() -> None:
+    from typer.main import get_command
+
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    commands = [get_command(app)]
+    missing = []
+    while commands:
+        command = commands.pop()
+        commands += list(getattr(command, "commands", {}).values())
+        options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
+        missing += [f"{command.name} {option}" for option in options if option not in page]
+    assert not missing
+
+
+def test_every_preset_is_mentioned() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", CHINESE)]
+    assert {name for name in preset_names() for text in texts if f"`{name}`" not in text} == set()
+    listed = (DOCS / "cli.md").read_text(encoding="utf-8")
+    described = {f"{name} {load_config(name).description}" for name in preset_names()}
+    assert {line for line in described if line not in re.sub(" +", " ", listed)} == set()
+
+
+def test_the_chinese_readme_has_the_same_commands() -> None:
+    english, chinese = blocks(ROOT / "README.md"), blocks(CHINESE)
+    without_comments = [[re.sub(r"\s*#.*", "", block.body) for block in page] for page in (english, chinese)]
+    assert without_comments[0] == without_comments[1]
+
+
+def test_the_configuration_page_is_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "make_configuration_page.py"), "--check"]
+    assert subprocess.run(command, capture_output=True, text=True).stderr == ""
+
+
+def test_formulas_become_mathml() -> None:
+    pytest.importorskip("latex2mathml")
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        from mathml import on_page_content
+    finally:
+        sys.path.pop(0)
+    found = on_page_content('<p><span class="arithmatex">\\(h_t &lt; 1\\)</span></p>')
+    assert "<msub><mi>h</mi><mi>t</mi></msub>" in found
+    assert "arithmatex" not in found
