@@ -55,7 +55,7 @@ def test_the_norms_are_the_products_of_jacobians(runs: dict[str, Path]) -> None:
     """h_t = tanh(W x_t + U h_{t-1} + b): ∂h_T/∂h_t = Π diag(1 - h²) U, multiplied out by hand."""
     model = seqloom.load(runs["rnn"], device="cpu").model.double()
     tokens = torch.randint(4, model.vocabulary_size, (1, 9), generator=torch.Generator().manual_seed(0))
-    batch = TokenBatch(tokens[:, :-1], tokens[:, 1:])
+    batch = TokenBatch(tokens[:, :-1], tokens[:, 1:], torch.ones(len(tokens), dtype=torch.bool))
     found = backward_norms(model, batch)
     (recurrent,) = [value for name, value in model.named_parameters() if name.endswith("weight_hh_l0")]
     with torch.no_grad():

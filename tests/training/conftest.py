@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from watching import Training
 
 # Imports torch once and forks a process for every line of arguments: a process then costs milliseconds.

@@ -12,6 +12,8 @@ from seqloom.data.windows import TokenBatch
 from seqloom.models import LanguageModel, build_language_model
 from seqloom.training import MaximumLikelihood, RandomTruncation
 
+FRESH = torch.ones(3, dtype=torch.bool)
+
 
 def tiny_rnn(kind: str = "rnn") -> LanguageModel:
     torch.manual_seed(3)
@@ -21,7 +23,7 @@ def tiny_rnn(kind: str = "rnn") -> LanguageModel:
 
 def window(length: int) -> TokenBatch:
     tokens = torch.randint(4, 9, (3, length + 1), generator=torch.Generator().manual_seed(0))
-    return TokenBatch(tokens[:, :-1], tokens[:, 1:])
+    return TokenBatch(tokens[:, :-1], tokens[:, 1:], FRESH)
 
 
 def gradients(model: LanguageModel, objective: MaximumLikelihood, batch: TokenBatch) -> list[torch.Tensor]:
@@ -59,8 +61,8 @@ def test_truncation_keeps_values_and_cuts_gradients_at_the_window() -> None:
     whole = MaximumLikelihood()
     loss = whole(model, batch).total
     halves = MaximumLikelihood()
-    first = halves(model, TokenBatch(batch.inputs[:, :4], batch.targets[:, :4])).total
-    second = halves(model, TokenBatch(batch.inputs[:, 4:], batch.targets[:, 4:], fresh=False)).total
+    first = halves(model, TokenBatch(batch.inputs[:, :4], batch.targets[:, :4], FRESH)).total
+    second = halves(model, TokenBatch(batch.inputs[:, 4:], batch.targets[:, 4:], ~FRESH)).total
     torch.testing.assert_close(first + second, loss)
     full = torch.autograd.grad(loss, list(model.parameters()))
     truncated = torch.autograd.grad(first + second, list(model.parameters()))
@@ -72,7 +74,24 @@ def test_a_fresh_batch_forgets_what_was_carried() -> None:
     objective = MaximumLikelihood()
     once = objective(model, batch).total
     torch.testing.assert_close(objective(model, batch).total, once)
-    assert not torch.allclose(objective(model, TokenBatch(batch.inputs, batch.targets, fresh=False)).total, once)
+    assert not torch.allclose(objective(model, TokenBatch(batch.inputs, batch.targets, ~FRESH)).total, once)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "feedforward", "convolution"])
+def test_only_fresh_rows_forget(kind: str) -> None:
+    torch.manual_seed(3)
+    settings = [f"model.features.kind={kind}", "model.embedding.size=4"]
+    model = build_language_model(load_config({"training": {"steps": 1}}, settings).model, 9).double()
+    batch = window(4)
+    objective = MaximumLikelihood()
+    objective(model, batch)
+    carried = objective.carried
+    assert carried is not None
+    mixed = objective._before(model, TokenBatch(batch.inputs, batch.targets, torch.tensor([False, True, False])))
+    assert mixed is not None
+    for name, tensor in model.start(3).items():
+        assert mixed[name][1].equal(tensor[1].double())
+        assert mixed[name][[0, 2]].equal(carried[name][[0, 2]])
 
 
 def test_regularisers_add_what_their_formulas_say() -> None:

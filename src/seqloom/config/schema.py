@@ -29,6 +29,7 @@ class WordText(Schema):
     kind: Literal["words"] = "words"
     """Words and punctuation marks apart; each Chinese character is a word."""
     lowercase: bool = False
+    """Lower the case of all text first."""
     min_count: Size = 1
     """Rarer words become `<unk>`."""
     max_size: Size | None = None
@@ -39,31 +40,42 @@ class WhitespaceText(Schema):
     kind: Literal["whitespace"] = "whitespace"
     """The text is tokenised already: words are what stands between spaces."""
     lowercase: bool = False
+    """Lower the case of all text first."""
     min_count: Size = 1
+    """Rarer tokens become `<unk>`."""
     max_size: Size | None = None
+    """Keep at most this many tokens (and the four special symbols)."""
 
 
 class CharacterText(Schema):
     kind: Literal["characters"] = "characters"
+    """One token per character, spaces and newlines too."""
     lowercase: bool = False
+    """Lower the case of all text first."""
     min_count: Size = 1
+    """Rarer tokens become `<unk>`."""
     max_size: Size | None = None
+    """Keep at most this many tokens (and the four special symbols)."""
 
 
 class BpeText(Schema):
     kind: Literal["bpe"] = "bpe"
     """Byte-level byte-pair encoding: nothing is ever unknown, and decoding gives back the exact text."""
     lowercase: bool = False
+    """Lower the case of all text first."""
     max_size: Annotated[int, Field(ge=260)] = 8000
     """Subwords in the vocabulary; 256 bytes and four special symbols at least."""
     min_count: Size = 2
+    """How often a pair of pieces must be seen to become one."""
 
 
 class UnigramText(Schema):
     kind: Literal["unigram"] = "unigram"
     """Subwords of a unigram language model (Kudo 2018)."""
     lowercase: bool = False
+    """Lower the case of all text first."""
     max_size: Annotated[int, Field(ge=8)] = 8000
+    """Subwords in the vocabulary, the special symbols included."""
 
 
 TextConfig = Annotated[WordText | WhitespaceText | CharacterText | BpeText | UnigramText, Field(discriminator="kind")]
@@ -90,8 +102,12 @@ class DataConfig(Schema):
     """`random`: shuffled windows, each read from an empty state. `sequential`: the text is cut into `batch_size`
     long rows and read in order, the recurrent state carried from window to window."""
     batch_size: Size = 32
+    """Windows in a batch; under torchrun, over all processes together."""
     length: Size = 64
     """Window length in tokens: how far gradients flow back (τ of truncated back-propagation)."""
+    reset: Probability = 0.02
+    """sequential: how likely a row forgets its state before a window. A model that never begins from nothing in
+    training may be lost when it must: at a prompt, at a line to score (Melis et al. 2018)."""
 
 
 # --------------------------------------------------------------------------------------------------------- model
@@ -99,11 +115,13 @@ class DataConfig(Schema):
 
 class EmbeddingConfig(Schema):
     size: Size = 128
+    """Length of a word's vector."""
     dropout: Probability = 0.0
     """Dropout on the embedded words; one mask for the whole window (variational) when `variational`."""
     word_dropout: Probability = 0.0
     """Probability that a word type is dropped altogether from a window (embedding dropout)."""
     variational: bool = False
+    """One dropout mask for all steps of a window instead of one per step."""
 
 
 class AverageFeatures(Schema):
@@ -120,24 +138,35 @@ class FeedForwardFeatures(Schema):
     kind: Literal["feedforward"] = "feedforward"
     """Bengio et al. 2003: the last `context` words, concatenated, through hidden layers with skip connections."""
     context: Size = 4
+    """How many words it sees (N - 1 of an N-gram)."""
     size: Size = 256
+    """Size of the hidden layers and of the features."""
     layers: Size = 1
+    """Hidden layers."""
     dropout: Probability = 0.0
+    """Dropout on hidden layers and features."""
 
 
 class ConvolutionFeatures(Schema):
     kind: Literal["convolution"] = "convolution"
     """Causal gated convolutions (Dauphin et al. 2017) with residuals; dilation doubles from layer to layer."""
     size: Size = 256
+    """Channels of every layer, and size of the features."""
     layers: Size = 4
+    """Layers; with dilation each doubles how far back they see."""
     kernel: Annotated[int, Field(ge=2)] = 3
+    """How many inputs each output of a layer sees."""
     dilated: bool = True
+    """Layer l skips 2^l steps; otherwise all see neighbours."""
     dropout: Probability = 0.0
+    """Dropout on what each layer reads and on the features."""
 
 
 class RecurrentFeatures(Schema):
     size: Size = 256
+    """Size of the hidden state."""
     layers: Size = 1
+    """Recurrent layers, one above the other."""
     output_size: Size | None = None
     """Size of the last layer, when it differs (to tie a smaller embedding)."""
     dropout: Probability = 0.0
@@ -155,36 +184,50 @@ class RecurrentFeatures(Schema):
 
 class RnnFeatures(RecurrentFeatures):
     kind: Literal["rnn"] = "rnn"
+    """Elman 1990."""
     activation: Literal["tanh", "relu"] = "tanh"
+    """φ of h_t = φ(W x_t + U h_{t-1} + b)."""
 
 
 class LstmFeatures(RecurrentFeatures):
     kind: Literal["lstm"] = "lstm"
+    """Hochreiter & Schmidhuber 1997, with a forget gate."""
 
 
 class PeepholeLstmFeatures(RecurrentFeatures):
     kind: Literal["lstm-peephole"] = "lstm-peephole"
+    """LSTM whose gates see the cell (Gers & Schmidhuber 2000)."""
 
 
 class CoupledLstmFeatures(RecurrentFeatures):
     kind: Literal["lstm-coupled"] = "lstm-coupled"
+    """LSTM that forgets as much as it takes in (Greff et al. 2017)."""
 
 
 class GruFeatures(RecurrentFeatures):
     kind: Literal["gru"] = "gru"
+    """Cho et al. 2014."""
 
 
 class TransformerFeatures(Schema):
     kind: Literal["transformer"] = "transformer"
+    """Masked self-attention over all words so far (Vaswani et al. 2017)."""
     size: Size = 256
+    """Size of the vectors between layers, and of the features; a multiple of `heads`."""
     layers: Size = 4
+    """Layers, each attention and a position-wise network."""
     heads: Size = 4
+    """Attention heads."""
     feedforward: Size | None = None
     """Width of the inner layer; 4 × size when not given."""
     dropout: Probability = 0.0
+    """Dropout on inputs, attention weights and sub-layers."""
     positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "rotary"
+    """How attention learns where a word stands."""
     norm: Literal["pre", "post"] = "pre"
+    """`pre`: normalise what a sub-layer reads; `post`: normalise the sum, as in the paper of 2017."""
     activation: Literal["gelu", "relu"] = "gelu"
+    """Of the position-wise network."""
     context: Size = 1024
     """The longest sequence with learned positions."""
 
@@ -230,6 +273,7 @@ class LanguageModelConfig(Schema):
 
 class LikelihoodObjective(Schema):
     kind: Literal["likelihood"] = "likelihood"
+    """Maximum likelihood: the cross-entropy of the next token."""
     activation: NonNegative = 0.0
     """α of activation regularisation: α · mean(h²) on the dropped-out features (Merity et al. 2017)."""
     temporal: NonNegative = 0.0
@@ -250,8 +294,11 @@ ObjectiveConfig = Annotated[LikelihoodObjective | RandomTruncationObjective, Fie
 
 class OptimizerConfig(Schema):
     kind: Literal["adamw", "adam", "sgd", "rmsprop", "adagrad"] = "adamw"
+    """Adam with decoupled weight decay, Adam, SGD, RMSprop or Adagrad."""
     learning_rate: Positive = 1e-3
+    """The peak; the schedule multiplies it."""
     weight_decay: NonNegative = 0.0
+    """On matrices only: biases and norms are not decayed."""
     betas: tuple[Probability, Probability] = (0.9, 0.999)
     """Adam's two decay rates."""
     momentum: Probability = 0.0
@@ -260,6 +307,7 @@ class OptimizerConfig(Schema):
 
 class ScheduleConfig(Schema):
     kind: Literal["constant", "linear", "cosine", "inverse-sqrt", "plateau"] = "constant"
+    """How the rate goes on after the warm-up."""
     warmup: Count = 0
     """Steps over which the rate rises from 0."""
     final: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
@@ -275,15 +323,18 @@ class AveragingConfig(Schema):
     """`exponential`: moving average; `triggered`: plain average once validation stops improving (NT-ASGD, Merity et
     al. 2018); `checkpoints`: the mean of the last `last` checkpoints, at the end."""
     decay: Fraction = 0.999
+    """exponential: the weight of the average so far."""
     patience: Size = 5
     """triggered: start when this many validations did not beat the best before them."""
     last: Size = 5
+    """checkpoints: how many."""
 
 
 class TrainingConfig(Schema):
     steps: Size | None = None
     """Optimiser steps; exactly one of `steps` and `epochs` bounds the training."""
     epochs: Positive | None = None
+    """Passes over the training text; a fraction is allowed."""
     minutes: Positive | None = None
     """Stop (with a checkpoint) after this much time, whatever the steps say. Schedules then follow the clock."""
     accumulate: Size = 1
@@ -291,6 +342,7 @@ class TrainingConfig(Schema):
     clip: NonNegative = 1.0
     """Largest gradient norm; 0 leaves gradients as they are."""
     precision: Literal["float32", "bf16"] = "float32"
+    """`bf16` computes products in bfloat16 (autocast); weights stay in float32."""
     compile: bool = False
     """`torch.compile` the model: worth it on a GPU for runs of many minutes."""
     device: str = "auto"
@@ -298,6 +350,7 @@ class TrainingConfig(Schema):
     sharded: bool = False
     """Under torchrun: shard parameters and optimiser state (FSDP2) instead of replicating them (DDP)."""
     log_every: Size = 20
+    """Steps between lines of `metrics.jsonl`."""
     validate_every: Size | None = None
     """Steps between validations; once per epoch when not given."""
     checkpoint_every: Size | None = None
@@ -325,6 +378,7 @@ class RunConfig(Schema):
     description: str = ""
     """One line that `seqloom presets` shows."""
     seed: Count = 0
+    """Weights, dropout and the order of windows follow from it."""
     text: TextConfig = WordText()
     data: DataConfig = DataConfig()
     model: LanguageModelConfig = LanguageModelConfig()

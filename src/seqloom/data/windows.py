@@ -7,8 +7,8 @@ A window's inputs are its targets shifted by one, and where a unit begins the in
 
 so `<bos>` always means "a unit begins here", `<eos>` is only ever predicted, and no step is spent on a separator.
 
-Where the whole file is one unit, the text begins but once; there `<bos>` means "nothing is known before", and half of
-the windows that are read from an empty state begin with it, so that a model can start from either.
+Where the whole file is one unit, the text begins but once; there `<bos>` means "nothing is known before". Rows that
+are read from an empty state begin with it, or half of them where all are, so that a model can start from either.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from seqloom.text.special import BOS, EOS
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """inputs and targets [rows, time]; `fresh` when the rows do not go on from the batch before."""
+    """inputs and targets [rows, time]; `fresh` [rows] says which rows do not go on from the batch before."""
 
     inputs: Tensor
     targets: Tensor
-    fresh: bool = True
+    fresh: Tensor
+    """Stays on the processor, where it is asked."""
 
     @property
     def tokens(self) -> int:
@@ -45,18 +46,15 @@ class TokenBatch:
         move = lambda tensor: tensor.to(device, non_blocking=True)  # noqa: E731
         return TokenBatch(move(self.inputs), move(self.targets), self.fresh)
 
-    def begun(self) -> TokenBatch:
-        """The same batch, every other row beginning with `<bos>`."""
-        self.inputs[::2, 0] = BOS
-        return self
-
     def rows(self, first: int, last: int) -> TokenBatch:
         """Some of the rows: one process's part of a global batch."""
-        return TokenBatch(self.inputs[first:last], self.targets[first:last], self.fresh)
+        return TokenBatch(self.inputs[first:last], self.targets[first:last], self.fresh[first:last])
 
 
-def window_batch(tokens: NDArray[Any], starts: NDArray[np.int64], length: int, fresh: bool = True) -> TokenBatch:
-    """The windows tokens[start : start + length] with the inputs that predict them.
+def window_batch(
+    tokens: NDArray[Any], starts: NDArray[np.int64], length: int, fresh: NDArray[np.bool_] | None = None
+) -> TokenBatch:
+    """The windows tokens[start : start + length] with the inputs that predict them; all fresh when nothing is said.
 
     A window that runs over the end repeats the last token there; its caller knows where the text ends.
     """
@@ -65,7 +63,10 @@ def window_batch(tokens: NDArray[Any], starts: NDArray[np.int64], length: int, f
     targets = window[:, 1:]
     inputs = window[:, :-1].copy()
     inputs[(inputs == EOS) | (positions[:, :-1] < 0)] = BOS
-    return TokenBatch(torch.from_numpy(inputs), torch.from_numpy(np.ascontiguousarray(targets)), fresh)
+    fresh = np.ones(len(starts), dtype=bool) if fresh is None else fresh
+    return TokenBatch(
+        torch.from_numpy(inputs), torch.from_numpy(np.ascontiguousarray(targets)), torch.from_numpy(fresh)
+    )
 
 
 class RandomWindows:
@@ -102,7 +103,9 @@ class RandomWindows:
         self.index += 1
         starts = self._starts[first : first + self.batch_size]
         batch = window_batch(self.store.tokens, starts, self.length)
-        return batch.begun() if self.whole_file else batch
+        if self.whole_file:
+            batch.inputs[::2, 0] = BOS
+        return batch
 
     def position(self) -> dict[str, int]:
         """Where the next batch comes from."""
@@ -117,14 +120,21 @@ class RandomWindows:
 class SequentialWindows:
     """Sequential partitioning: `batch_size` long rows side by side, read in order, each window going on in its row.
 
-    The text is cut at another random offset every epoch, so that windows do not always break at the same words.
+    The text is cut at another random offset every epoch, so that windows do not always break at the same words. With
+    probability `reset` a row forgets its state before a window, so that a model learns to begin from nothing too.
     """
 
     def __init__(
-        self, store: TokenStore, batch_size: int, length: int, seed: int = 0, whole_file: bool = False
+        self,
+        store: TokenStore,
+        batch_size: int,
+        length: int,
+        seed: int = 0,
+        whole_file: bool = False,
+        reset: float = 0.0,
     ) -> None:
         self.store, self.batch_size, self.length, self.seed = store, batch_size, length, seed
-        self.whole_file = whole_file
+        self.whole_file, self.reset = whole_file, reset
         self.batches_per_epoch = max(0, len(store) - length + 1) // batch_size // length
         if not self.batches_per_epoch:
             raise _too_short(store, batch_size, length)
@@ -139,9 +149,12 @@ class SequentialWindows:
         offset = int(np.random.default_rng([self.seed, self.epoch]).integers(self.length))
         row_length = (len(self.store) - offset) // self.batch_size
         starts = offset + np.arange(self.batch_size) * row_length + self.index * self.length
-        batch = window_batch(self.store.tokens, starts, self.length, fresh=self.index == 0)
+        forgets = np.random.default_rng([self.seed, self.epoch, self.index]).random(self.batch_size) < self.reset
+        batch = window_batch(self.store.tokens, starts, self.length, fresh=forgets | (self.index == 0))
+        if self.whole_file:
+            batch.inputs[batch.fresh, 0] = BOS
         self.index += 1
-        return batch.begun() if self.whole_file and batch.fresh else batch
+        return batch
 
     def position(self) -> dict[str, int]:
         """Where the next batch comes from."""
@@ -157,8 +170,10 @@ Windows = RandomWindows | SequentialWindows
 
 def training_windows(store: TokenStore, config: DataConfig, seed: int) -> Windows:
     """The batches that a configuration asks for."""
-    kind = RandomWindows if config.sampling == "random" else SequentialWindows
-    return kind(store, config.batch_size, config.length, seed, whole_file=config.unit == "file")
+    shape = (config.batch_size, config.length, seed, config.unit == "file")
+    if config.sampling == "random":
+        return RandomWindows(store, *shape)
+    return SequentialWindows(store, *shape, reset=config.reset)
 
 
 def _too_short(store: TokenStore, batch_size: int, length: int) -> DataError:

@@ -35,9 +35,10 @@ def _validation_store(config: RunConfig, valid: Corpus, tokenizer: Tokenizer) ->
     except DataError as error:
         if config.data.valid is not None:
             raise
+        shorter = "" if config.data.unit == "line" else "set data.unit=line if each line is a text of its own, "
         raise DataError(
             f"{valid}: the last {config.data.valid_fraction:.0%} hold no whole {config.data.unit} to validate on; "
-            "name a validation text with data.valid, raise data.valid_fraction or give more text"
+            f"{shorter}name a validation text with data.valid, raise data.valid_fraction or give more text"
         ) from error
 
 

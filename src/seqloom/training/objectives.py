@@ -58,8 +58,7 @@ class MaximumLikelihood(Objective):
         self.carried: State | None = None
 
     def __call__(self, model: LanguageModel, batch: TokenBatch) -> Loss:
-        state = self.carried if model.features.carries and not batch.fresh else None
-        features, state = model(batch.inputs, state)
+        features, state = model(batch.inputs, self._before(model, batch))
         likelihood = model.output.loss(features, batch.targets).sum()
         self.carried = state.detach() if model.features.carries else None
         total = likelihood
@@ -68,6 +67,20 @@ class MaximumLikelihood(Objective):
         if self.temporal and batch.inputs.size(1) > 1:
             total = total + self.temporal * batch.tokens * (features[:, 1:] - features[:, :-1]).pow(2).mean()
         return Loss(total, batch.tokens, {"loss": likelihood.detach()})
+
+    def _before(self, model: LanguageModel, batch: TokenBatch) -> State | None:
+        """The state that each row begins with: what it carries, or, where it is fresh, nothing."""
+        if not model.features.carries or self.carried is None or batch.fresh.all():
+            return None
+        if not batch.fresh.any():
+            return self.carried
+        fresh = batch.fresh.to(batch.inputs.device)
+        start = model.start(len(fresh))
+        mixed = {
+            name: torch.where(fresh.view(-1, *[1] * (tensor.dim() - 1)), start[name].to(tensor.dtype), tensor)
+            for name, tensor in self.carried.items()
+        }
+        return State(mixed, self.carried.position)
 
     def state(self) -> dict[str, Tensor]:
         """The carried state."""
@@ -99,7 +112,7 @@ class RandomTruncation(MaximumLikelihood):
             raise ConfigError("objective.kind: random-truncation needs recurrent features (rnn, lstm, gru, ...)")
 
     def __call__(self, model: LanguageModel, batch: TokenBatch) -> Loss:
-        state = None if batch.fresh else self.carried
+        state = self._before(model, batch)
         pieces = []
         for first in range(0, batch.inputs.size(1), self.every):
             inputs = batch.inputs[:, first : first + self.every]
