@@ -174,7 +174,7 @@ def _first_words(tokenizer: Tokenizer, tokens: list[int]) -> str:
     line = tokenizer.decode(until_end).strip().split("\n")[0]
     words = line.split()
     start = " ".join(words[:3]) if len(words) >= 4 else line[:4]
-    return "" if "<unk>" in start else start
+    return start if start[:1].isalnum() and "<unk>" not in start else ""
 
 
 def _shown(files: str | list[str]) -> str:
