@@ -17,7 +17,9 @@ ORDERS = {1: "unigrams", 2: "bigrams", 3: "trigrams"}
 
 def stats(
     file: Annotated[str, typer.Argument(help="A text file or the name of a bundled corpus.")],
-    unit: Annotated[Literal["line", "paragraph", "file"], typer.Option(help="What counts as one text.")] = "line",
+    unit: Annotated[
+        Literal["auto", "line", "paragraph", "file"], typer.Option(help="What counts as one text.")
+    ] = "auto",
     field: Annotated[str, typer.Option(help="The key of the text in JSONL records.")] = "text",
     top: Annotated[int, typer.Option(min=1, help="How many of the most frequent to list.")] = 10,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Count The and the together.")] = False,

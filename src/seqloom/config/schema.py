@@ -94,8 +94,9 @@ class DataConfig(Schema):
     """Text that `evaluate` uses when it is given none."""
     valid_fraction: Fraction = 0.1
     """How much of the training text is held out when `valid` is not given."""
-    unit: Literal["line", "paragraph", "file"] = "line"
-    """What ends with `<eos>`: a line, a paragraph (lines up to a blank one, joined) or the whole file."""
+    unit: Literal["auto", "line", "paragraph", "file"] = "auto"
+    """What ends with `<eos>`: a line, a paragraph (lines up to a blank one, joined) or the whole file. `auto`: what
+    suits a bundled corpus, and lines in your own files."""
     field: str = "text"
     """The key that holds the text in a JSONL record. A record is one unit, whatever `unit` says."""
     sampling: Literal["random", "sequential"] = "random"

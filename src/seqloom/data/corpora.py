@@ -5,7 +5,7 @@ Sources, licences and what was done to each: `bundled/NOTICES.md`. `scripts/make
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -121,6 +121,14 @@ def find(name: str) -> BundledCorpus:
         if corpus.name == name:
             return corpus
     raise DataError(f"no bundled corpus is named {name!r}{did_you_mean(name, _names())}")
+
+
+def natural_unit(paths: Sequence[Path]) -> Literal["line", "paragraph", "file"]:
+    """The unit that suits the files: that of a bundled corpus, or lines."""
+    for corpus in _CORPORA:
+        if all(path in [corpus.path(part) for part in corpus.files] for path in paths):
+            return corpus.unit
+    return "line"
 
 
 def resolve(spec: str) -> Path:

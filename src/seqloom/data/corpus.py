@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from seqloom.data.corpora import resolve
+from seqloom.data.corpora import natural_unit, resolve
 from seqloom.errors import DataError
 from seqloom.files import sha256
 from seqloom.text.reading import read_units
@@ -28,12 +28,12 @@ class Corpus:
     stop: int | None = None
 
     @classmethod
-    def open(cls, names: str | list[str], unit: Unit = "line", field: str = "text") -> Corpus:
-        """Files by path, or a bundled corpus by name."""
+    def open(cls, names: str | list[str], unit: Unit | Literal["auto"] = "auto", field: str = "text") -> Corpus:
+        """Files by path, or a bundled corpus by name; `auto` is the unit that suits it, and lines for files."""
         paths = tuple(resolve(name) for name in ([names] if isinstance(names, str) else names))
         if not paths:
             raise DataError("no files given: name at least one")
-        return cls(paths, unit, field)
+        return cls(paths, natural_unit(paths) if unit == "auto" else unit, field)
 
     def __iter__(self) -> Iterator[str]:
         """The units whose first character lies between `start` and `stop`; a whole file is cut at a line's end."""

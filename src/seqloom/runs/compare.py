@@ -12,13 +12,12 @@ import numpy as np
 import torch
 
 from seqloom.config import RunConfig, load_config
-from seqloom.data.corpora import bundled
 from seqloom.data.store import TokenStore
 from seqloom.errors import UserError
 from seqloom.metrics import unit_log_probs
 from seqloom.reports import CurvePoint, Ladder, RungResult, write_ladder_report
 from seqloom.runs.language import TrainedLanguageModel
-from seqloom.runs.materials import Materials, prepare
+from seqloom.runs.materials import Materials, prepare, settled
 from seqloom.runs.training import train
 from seqloom.text import Tokenizer
 from seqloom.text.special import EOS
@@ -70,9 +69,7 @@ def compare(
 
 def quickstart(data: str, out: str | Path, reporter: Reporter | None = None) -> Ladder:
     """The ladder of small models on a bundled text, or the user's own, in a few minutes."""
-    unit = next((corpus.unit for corpus in bundled() if corpus.name == data), "line")
-    settings = [f"data.train={data}", f"data.unit={unit}"]
-    return compare(QUICK, settings, out, reporter=reporter)
+    return compare(QUICK, [f"data.train={data}"], out, reporter=reporter)
 
 
 def _load(sources: Sequence[str | Path], settings: list[str]) -> dict[str, RunConfig]:
@@ -81,7 +78,7 @@ def _load(sources: Sequence[str | Path], settings: list[str]) -> dict[str, RunCo
         name = Path(source).stem
         if name in configs:
             raise UserError(f"{name!r} is in the comparison twice; give the files different names")
-        configs[name] = load_config(source, settings)
+        configs[name] = settled(load_config(source, settings))
     if not configs:
         raise UserError("nothing to compare: name presets or configuration files")
     return configs

@@ -89,13 +89,14 @@ class TrainedLanguageModel:
 
     # --------------------------------------------------------------------------------------------------- scoring
 
-    def score(self, texts: Sequence[str]) -> list[Score]:
-        """log p of each text by itself, with its number of tokens and of unknown ones among them.
+    def score(self, texts: str | Sequence[str]) -> list[Score]:
+        """log p of each text by itself, with its number of tokens and of unknown ones among them. One text is a list
+        of one, here and in the methods below.
 
         A text is one unit and its `<eos>` counts as a token; where the model was trained on whole files it is a line,
         and the newline that ends it counts, if the tokeniser knows newlines.
         """
-        units = [self._encode_unit(text) for text in texts]
+        units = [self._encode_unit(text) for text in _listed(texts)]
         log_probs = unit_log_probs(self.model, units)
         return [
             Score(log_prob, len(unit), sum(token == UNK for token in unit))
@@ -107,12 +108,13 @@ class TrainedLanguageModel:
             return self.tokenizer.encode(text + "\n")
         return [*self.tokenizer.encode(text), EOS]
 
-    def log_prob(self, texts: Sequence[str]) -> list[float]:
+    def log_prob(self, texts: str | Sequence[str]) -> list[float]:
         """Natural log-probability of each text."""
         return [score.log_prob for score in self.score(texts)]
 
-    def likelihood(self, texts: Sequence[str]) -> Likelihood:
+    def likelihood(self, texts: str | Sequence[str]) -> Likelihood:
         """The texts together, each scored by itself."""
+        texts = _listed(texts)
         scores = self.score(texts)
         return Likelihood(
             sum(score.log_prob for score in scores),
@@ -122,7 +124,7 @@ class TrainedLanguageModel:
             sum(score.unknown for score in scores),
         )
 
-    def perplexity(self, texts: Sequence[str]) -> float:
+    def perplexity(self, texts: str | Sequence[str]) -> float:
         """Perplexity per token over all texts, each scored by itself."""
         return self.likelihood(texts).perplexity
 
@@ -147,7 +149,7 @@ class TrainedLanguageModel:
     # ------------------------------------------------------------------------------------------------ generating
 
     def generate(
-        self, prompts: Sequence[str], decoding: Decoding | None = None, first: int = 0, **options: Any
+        self, prompts: str | Sequence[str], decoding: Decoding | None = None, first: int = 0, **options: Any
     ) -> list[list[Generated]]:
         """Go on from each prompt: for each, `n_best` texts, best first.
 
@@ -155,7 +157,7 @@ class TrainedLanguageModel:
         how it was cut. Options are the fields of `Decoding`: strategy, beam, temperature, top_k, top_p, n_best, ...
         """
         decoding = decoding or Decoding(**options)
-        encoded = [self.tokenizer.encode(prompt) for prompt in prompts]
+        encoded = [self.tokenizer.encode(prompt) for prompt in _listed(prompts)]
         if decoding.strategy == "beam":
             found = beam_search(
                 self.model,
@@ -209,3 +211,7 @@ class TrainedLanguageModel:
     def device(self) -> torch.device:
         """Where the model runs."""
         return next(self.model.parameters()).device
+
+
+def _listed(texts: str | Sequence[str]) -> Sequence[str]:
+    return [texts] if isinstance(texts, str) else texts

@@ -22,6 +22,12 @@ class Materials:
     valid: TokenStore
 
 
+def settled(config: RunConfig) -> RunConfig:
+    """The configuration with `data.unit` decided."""
+    unit = Corpus.open(config.data.train, config.data.unit, config.data.field).unit
+    return config.model_copy(update={"data": config.data.model_copy(update={"unit": unit})})
+
+
 def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> Materials:
     """Read the corpora, train a tokeniser unless one is given, and encode. Unchanged parts come from the cache."""
     train, valid = corpora(config)

@@ -17,7 +17,7 @@ from seqloom.models import build_language_model
 from seqloom.reports import write_run_report
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.language import TrainedLanguageModel
-from seqloom.runs.materials import Materials, prepare
+from seqloom.runs.materials import Materials, prepare, settled
 from seqloom.training import Processes, Reporter, Trainer, build_objective, read_metrics
 
 SAMPLES = 4
@@ -43,7 +43,7 @@ def train(
         config = load_config(folder.config_file, settings)
         tokenizer = folder.tokenizer()
     else:
-        config = source if isinstance(source, RunConfig) else load_config(source, settings)
+        config = settled(source if isinstance(source, RunConfig) else load_config(source, settings))
         tokenizer = None
         folder.check_free()
     processes = Processes.join(config.training.device)
