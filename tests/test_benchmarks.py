@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,6 @@ from seqloom.models import build_language_model  # noqa: E402
 TINY = Sizes(size=8, layers=2, heads=2, batch=2, length=6, rows=2, generated=4, near=2, far=40)
 ONCE = Effort(repetitions=1, seconds=1e-9)
 DEVICE = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,14 @@ from safetensors.torch import load_file
 from torch import nn
 
 import seqloom
+from seqloom.config import load_config
 from seqloom.config.schema import AveragingConfig, OptimizerConfig, ScheduleConfig
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
+from seqloom.models import build_language_model
 from seqloom.training import read_metrics
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.optimizers import Schedule, build_optimizer
+from seqloom.training.throughput import Throughput
 
 pytestmark = pytest.mark.usefixtures("no_reports")
 
@@ -187,6 +190,15 @@ def test_vectors_are_not_decayed() -> None:
     matrices, vectors = build_optimizer(nn.Linear(3, 2), OptimizerConfig(weight_decay=0.1)).param_groups
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.1, 0.0)
     assert [parameter.dim() for parameter in matrices["params"]] == [2]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_lookup_costs_no_arithmetic_unless_it_is_the_output_too(tied: bool) -> None:
+    """6 FLOPs per token for each weight of a matrix product: the LSTM's two, and the output's."""
+    settings = ["model.features.size=8", "model.embedding.size=8", f"model.output.tied={tied}"]
+    model = build_language_model(load_config({"training": {"steps": 1}}, settings).model, 100)
+    expected = 6 * (2 * 4 * 8 * 8 + 100 * 8)
+    assert Throughput(model, torch.device("cpu")).flops_per_token == expected
 
 
 def test_a_triggered_average_is_the_mean_of_the_weights_since_the_trigger() -> None:

@@ -7,6 +7,8 @@ import time
 import torch
 from torch import nn
 
+from seqloom.nn import Embedding
+
 # Dense bf16 matrix rate by the vendors' data sheets, FLOP/s.
 PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40": 181e12, "4090": 165e12}
 
@@ -19,7 +21,7 @@ class Throughput:
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
-        lookups = {module.weight for module in model.modules() if isinstance(module, nn.Embedding)}
+        lookups = {module.weight for module in model.modules() if isinstance(module, Embedding)}
         uses: dict[nn.Parameter, int] = {}
         for module in model.modules():
             for parameter in module._parameters.values():
