@@ -345,7 +345,7 @@ class TrainingConfig(Schema):
     precision: Literal["float32", "bf16"] = "float32"
     """`bf16` computes products in bfloat16 (autocast); weights stay in float32."""
     compile: bool = False
-    """`torch.compile` the model: worth it on a GPU for runs of many minutes."""
+    """`torch.compile` the layers that gain by it (Transformer): worth it on a GPU for runs of more than a minute."""
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
     sharded: bool = False

@@ -19,7 +19,7 @@ from seqloom.reports import CurvePoint, Ladder, RungResult, write_ladder_report
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.materials import Materials, prepare, settled
 from seqloom.runs.training import train
-from seqloom.text import Tokenizer
+from seqloom.text import Tokenizer, count_words
 from seqloom.text.special import EOS
 from seqloom.training import Reporter, Silent, read_metrics
 
@@ -170,7 +170,8 @@ def _first_words(tokenizer: Tokenizer, tokens: list[int]) -> str:
     until_end = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
     line = tokenizer.decode(until_end).strip().split("\n")[0]
     words = line.split()
-    start = " ".join(words[:3]) if len(words) >= 4 else line[:4]
+    unspaced = count_words(line) > len(words)  # Chinese, Japanese
+    start = line[:4] if unspaced else " ".join(words[:3])
     return start if start[:1].isalnum() and "<unk>" not in start else ""
 
 
