@@ -73,7 +73,10 @@ class Lines:
 
 
 class Bar:
-    """A progress bar with speed, loss and the time left."""
+    """A progress bar with speed, loss and the time left; one after the other when several models are trained."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
 
     def start(self, title: str, step: int, total: int) -> None:
         """Draw the bar."""
@@ -85,7 +88,7 @@ class Bar:
             TextColumn("{task.fields[figures]}"),
             TimeRemainingColumn(),
         )
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=False)
+        self._progress = Progress(*columns, console=self._console)
         self._task = self._progress.add_task(title, total=total, completed=step, figures="")
         self._progress.start()
 
@@ -94,8 +97,8 @@ class Bar:
         self._progress.update(self._task, completed=step, figures=figures)
 
     def say(self, message: str) -> None:
-        """A line above the bar."""
-        self._progress.console.print(message, highlight=False, markup=False)
+        """A line above the bar, if there is one."""
+        self._console.print(message, highlight=False, markup=False)
 
     def stop(self) -> None:
         """Leave the bar as it stands."""
