@@ -164,3 +164,15 @@ def test_a_wrong_text_is_reported_once(config: Path, tmp_path: Path) -> None:
     assert done.stderr.count("bad.txt, line 2: not UTF-8") == 1
     assert "]: Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_comparison_in_two_processes_is_printed_and_reported_once(config: Path, tmp_path: Path) -> None:
+    other = tmp_path / "gru.yaml"
+    other.write_text(config.read_text(encoding="utf-8").replace("lstm", "gru"), encoding="utf-8")
+    done = torchrun("-m", "seqloom", "compare", config, other, "--out", tmp_path / "runs", "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert [rung["name"] for rung in json.loads(line)["rungs"]] == ["config", "gru"]
+    assert (tmp_path / "runs" / "report.html").is_file()
+    assert done.stderr.count("gru: ") == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.options import Json, Quiet, Settings, print_json
+from seqloom.cli.options import Json, Quiet, Settings, first_process, print_json
 
 if TYPE_CHECKING:
     from seqloom.reports import Ladder
@@ -51,6 +51,8 @@ def compare(
 
 def show(ladder: Ladder, out: Path, json: bool) -> None:
     """Print the table, and where the report is."""
+    if not first_process():
+        return
     from seqloom.reports import ladder_json, ladder_table
 
     if json:

@@ -21,7 +21,7 @@ from seqloom.runs.materials import Materials, prepare, settled
 from seqloom.runs.training import train
 from seqloom.text import Tokenizer, count_words
 from seqloom.text.special import EOS
-from seqloom.training import Reporter, Silent, read_metrics
+from seqloom.training import Processes, Reporter, read_metrics
 
 LADDER = ("average", "feedforward", "convolution", "rnn", "lstm", "gru", "transformer")
 QUICK = ("average", "feedforward", "rnn", "lstm", "gru", "transformer")
@@ -42,15 +42,19 @@ def compare(
     A run that is finished in `out` already is not trained again.
     """
     configs = _on_equal_terms(_load(sources, list(settings)), tokens)
-    out = Path(out)
-    materials = prepare(next(iter(configs.values())))
-    prompts = _prompts(materials)
-    rungs = []
-    for name, config in configs.items():
-        (reporter or Silent()).say(f"{name}: {config.description}")
-        model = train(config, out=out / name, resume=True, reporter=reporter)
-        rungs.append(_measure(name, model, materials.valid, prompts))
     first = next(iter(configs.values()))
+    processes = Processes.join(first.training.device)  # once for all trainings
+    try:
+        materials = processes.first_alone(lambda: prepare(first))
+        prompts = _prompts(materials)
+        rungs = []
+        for name, config in configs.items():
+            if processes.main and reporter:
+                reporter.say(f"{name}: {config.description}")
+            model = train(config, out=Path(out) / name, resume=True, reporter=reporter)
+            rungs.append(_measure(name, model, materials.valid, prompts))
+    finally:
+        processes.leave()
     ladder = Ladder(
         title="The ladder on " + _shown(first.data.train),
         corpus=_shown(first.data.train),
@@ -63,7 +67,8 @@ def compare(
         prompts=prompts,
         machine=_machine(),
     )
-    write_ladder_report(ladder, out / "report.html")
+    if processes.main:
+        write_ladder_report(ladder, Path(out) / "report.html")
     return ladder
 
 
