@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,26 @@ def corpus_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "tiny.txt"
     path.write_text("\n".join(SENTENCES * 12) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def standard_input() -> Callable[[bytes], AbstractContextManager[None]]:
+    """A block inside which these bytes are the process's standard input."""
+
+    @contextmanager
+    def given(content: bytes) -> Iterator[None]:
+        with tempfile.TemporaryFile() as file:
+            file.write(content)
+            file.seek(0)
+            kept = os.dup(0)
+            os.dup2(file.fileno(), 0)
+            try:
+                yield
+            finally:
+                os.dup2(kept, 0)
+                os.close(kept)
+
+    return given
 
 
 @pytest.fixture

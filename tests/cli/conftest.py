@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,32 +49,22 @@ def _one_thread() -> None:
 
 
 @pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+def cli(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    standard_input: Callable[[bytes], AbstractContextManager[None]],
+) -> Callable[..., Outcome]:
     """Call `seqloom ...`."""
 
     def call(*arguments: object, stdin: str = "") -> Outcome:
         monkeypatch.setattr(sys, "argv", ["seqloom", *map(str, arguments)])
         capfd.readouterr()
-        with _standard_input(stdin), pytest.raises(SystemExit) as ended:
+        with standard_input(stdin.encode()), pytest.raises(SystemExit) as ended:
             main()
         captured = capfd.readouterr()
         return Outcome(ended.value.code or 0, captured.out, captured.err)
 
     return call
-
-
-@contextmanager
-def _standard_input(text: str) -> Iterator[None]:
-    with tempfile.TemporaryFile() as file:
-        file.write(text.encode())
-        file.seek(0)
-        kept = os.dup(0)
-        os.dup2(file.fileno(), 0)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 0)
-            os.close(kept)
 
 
 def options(*settings: str) -> list[str]:

@@ -230,6 +230,13 @@ def test_compare_writes_one_report_and_trains_only_what_is_missing(
         assert (tmp_path / "out" / name / "model.safetensors").stat().st_mtime_ns == written
     assert (tmp_path / "out" / "rnn" / "metrics.jsonl").read_text() == metrics
 
+    other = tmp_path / "other.txt"
+    other.write_text(corpus_file.read_text() * 2)
+    refused = cli("compare", "average", "rnn", *arguments, "--set", f"data.train={other}")
+    assert refused.code == 2
+    assert "average holds a run of another configuration (data.train is" in refused.err
+    assert (tmp_path / "out" / "rnn" / "metrics.jsonl").read_text() == metrics
+
 
 def test_compare_as_json_gives_each_model_its_figures(
     cli: Cli, corpus_file: Path, tiny: list[str], tmp_path: Path

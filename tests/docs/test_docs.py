@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, chdir
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 
 from seqloom.cli import main
 from seqloom.cli.app import app
 from seqloom.config import load_config, preset_names
+
+Input = Callable[[bytes], AbstractContextManager[None]]
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -59,7 +58,9 @@ def blocks(page: Path) -> list[Block]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_page_shows_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standard_input: Input
+) -> None:
     """In order, in one folder; commands in this process, trained for two steps."""
     training, comparing = import_module("seqloom.runs.training"), import_module("seqloom.runs.compare")
     monkeypatch.setattr(training, "load_config", short_config)
@@ -69,14 +70,14 @@ def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(comparing, speed, lambda *_: 1.0)
     (tmp_path / "my.txt").write_text(SENTENCES * 40, encoding="utf-8")
     names: dict[str, object] = {}
-    with chdir(tmp_path), one_thread():
+    with chdir(tmp_path):
         for block in blocks(page):
             if not block.tested:
                 continue
             if block.language == "python":
                 exec(compile(block.body, str(page), "exec"), names)
             for command in block.commands if block.language == "console" else []:
-                run(command, monkeypatch)
+                assert run(command, monkeypatch, standard_input) == 0, command
 
 
 def short_config(source, settings=()):
@@ -84,12 +85,11 @@ def short_config(source, settings=()):
     return load_config(source, [*settings, *TINY.split()])
 
 
-def run(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell command; `seqloom ...`, alone or at the end of a pipe, runs in this process."""
+def run(command: str, monkeypatch: pytest.MonkeyPatch, standard_input: Input) -> int:
+    """The exit code of a shell command; `seqloom ...`, alone or at the end of a pipe, runs in this process."""
     before, _, last = command.rpartition(" | ")
     if not last.startswith("seqloom "):
-        subprocess.run(command, shell=True, check=True, capture_output=True)
-        return
+        return subprocess.run(command, shell=True, capture_output=True).returncode
     given = subprocess.run(before, shell=True, check=True, capture_output=True).stdout if before else b""
     arguments = shlex.split(last)
     if arguments[1] == "compare":
@@ -97,31 +97,7 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", arguments)
     with standard_input(given), pytest.raises(SystemExit) as ended:
         main()
-    assert not ended.value.code, command
-
-
-@contextmanager
-def standard_input(content: bytes) -> Iterator[None]:
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.seek(0)
-        kept = os.dup(0)
-        os.dup2(file.fileno(), 0)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 0)
-            os.close(kept)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return ended.value.code or 0
 
 
 def test_few_blocks_are_left_out() -> None:

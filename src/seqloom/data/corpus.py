@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -61,16 +61,39 @@ class Corpus:
     @cached_property
     def fingerprint(self) -> str:
         """Changes when a file's content, or how it is read, changes."""
-        parts = [self.unit, self.field, str(self.start), str(self.stop), *(sha256(path) for path in self.paths)]
+        digests = [_digest(_stamp(path)) for path in self.paths]
+        parts = [self.unit, self.field, str(self.start), str(self.stop), *digests]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def hold_out(self, fraction: float) -> tuple[Corpus, Corpus]:
         """Cut the last `fraction` of the text off: (training part, validation part)."""
-        cut = int(self.characters * (1 - fraction))
+        characters = _characters(self, tuple(map(_stamp, self.paths)))
+        if not characters:
+            raise DataError(f"{self} is empty: there is no text to learn from")
+        cut = int(characters * (1 - fraction))
         return replace(self, stop=cut), replace(self, start=cut)
 
     def __str__(self) -> str:
         return ", ".join(str(path) for path in self.paths)
+
+
+Stamp = tuple[Path, int, int]
+"""A file with its size and time of change: while they stay the same, it is not read again to be hashed or counted."""
+
+
+def _stamp(path: Path) -> Stamp:
+    found = path.stat()
+    return path, found.st_size, found.st_mtime_ns
+
+
+@lru_cache
+def _digest(stamp: Stamp) -> str:
+    return sha256(stamp[0])
+
+
+@lru_cache
+def _characters(corpus: Corpus, stamps: tuple[Stamp, ...]) -> int:  # noqa: ARG001 - part of the key
+    return corpus.characters
 
 
 def _line_start(text: str, position: int) -> int:

@@ -16,6 +16,7 @@ from seqloom.data.store import TokenStore
 from seqloom.errors import UserError
 from seqloom.metrics import unit_log_probs
 from seqloom.reports import CurvePoint, Ladder, RungResult, write_ladder_report
+from seqloom.runs.folder import RunFolder
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.materials import Materials, prepare, settled
 from seqloom.runs.training import train
@@ -39,9 +40,11 @@ def compare(
 ) -> Ladder:
     """Train each source on the text and tokeniser of the first, for as many tokens, and write `out/report.html`.
 
-    A run that is finished in `out` already is not trained again.
+    A run that is finished in `out` already is not trained again; one of another configuration is refused.
     """
     configs = _on_equal_terms(_load(sources, list(settings)), tokens)
+    for name, config in configs.items():
+        RunFolder(Path(out) / name).check_same(config)
     first = next(iter(configs.values()))
     processes = Processes.join(first.training.device)  # once for all trainings
     try:

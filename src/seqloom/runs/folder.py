@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from seqloom.config import RunConfig, load_config, save_config
 from seqloom.errors import CheckpointError, SeqloomError, UserError
@@ -54,6 +55,19 @@ class RunFolder:
         if self.config_file.exists():
             raise UserError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
 
+    def check_same(self, config: RunConfig) -> None:
+        """Refuse a folder that holds a run of another configuration."""
+        if not self.config_file.exists():
+            return
+        mine, other = _leaves(self.config().model_dump()), _leaves(config.model_dump())
+        changed = [key for key in sorted(mine | other) if mine.get(key) != other.get(key)]
+        if changed:
+            key = changed[0]
+            raise UserError(
+                f"{self.path} holds a run of another configuration ({key} is {mine.get(key)!r} there, "
+                f"{other.get(key)!r} here): choose another --out, or delete that folder"
+            )
+
     @property
     def config_file(self) -> Path:
         return self.path / "config.yaml"
@@ -73,3 +87,11 @@ class RunFolder:
     def tokenizer(self) -> Tokenizer:
         """The run's tokeniser."""
         return load_tokenizer(self.tokenizer_file)
+
+
+def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A nested configuration by dotted keys."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        leaves |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return leaves

@@ -54,8 +54,6 @@ def corpora(config: RunConfig) -> tuple[Corpus, Corpus]:
     train = Corpus.open(data.train, data.unit, data.field)
     if data.valid is not None:
         return train, Corpus.open(data.valid, data.unit, data.field)
-    if not train.characters:
-        raise DataError(f"{train} is empty: there is no text to learn from")
     return train.hold_out(data.valid_fraction)
 
 

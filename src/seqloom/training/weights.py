@@ -25,16 +25,19 @@ def sharded_like(tensor: Tensor, model_tensor: Tensor) -> Tensor:
 
 def model_weights(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name; a matrix with two names (tied weights) appears once."""
+    return {name: whole(tensor.detach()) for name, tensor in _own_tensors(model).items()}
+
+
+def _own_tensors(model: nn.Module) -> dict[str, Tensor]:
     kept = model.state_dict(keep_vars=True)
     buffers = {name: tensor for name, tensor in model.named_buffers() if name in kept}
-    return {name: whole(tensor.detach()) for name, tensor in {**dict(model.named_parameters()), **buffers}.items()}
+    return {**dict(model.named_parameters()), **buffers}
 
 
 @torch.no_grad()
 def load_model_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
     """Put `weights` into `model`; names and shapes must be those of the model."""
-    kept = model.state_dict(keep_vars=True)
-    own = {**dict(model.named_parameters()), **{n: t for n, t in model.named_buffers() if n in kept}}
+    own = _own_tensors(model)
     for name in sorted(own.keys() ^ weights.keys()):
         where = "is missing" if name in own else "is not part of the model"
         raise CheckpointError(f"{source}: weight {name!r} {where}; these weights belong to another configuration")
