@@ -54,9 +54,13 @@ def page() -> str:
 def sections(schema: type[BaseModel], path: str) -> Iterator[str]:
     """A section for the keys of a part of the configuration, then one for each part below it."""
     level = "##" if not path or path.count(".") < 1 else "###"
-    simple = {name: field for name, field in own_fields(schema).items() if not parts(field)}
+    simple = plain_fields(schema)
     if simple:
         yield heading(level, path or "top level", schema) + table(path, simple)
+    yield from sections_below(schema, path)
+
+
+def sections_below(schema: type[BaseModel], path: str) -> Iterator[str]:
     for name, field in schema.model_fields.items():
         below = f"{path}.{name}".lstrip(".")
         choices = parts(field)
@@ -64,6 +68,8 @@ def sections(schema: type[BaseModel], path: str) -> Iterator[str]:
             yield from sections(choices[0], below)
         elif choices:
             yield alternatives(below, choices, field.default.kind)
+            for choice in choices:
+                yield from sections_below(choice, below)
 
 
 def heading(level: str, path: str, schema: type[BaseModel]) -> str:
@@ -80,8 +86,8 @@ def alternatives(path: str, choices: list[type[BaseModel]], default: str) -> str
         alike = list(group)
         names = ", ".join(f"`{choice.model_fields['kind'].default}`" for choice in alike)
         lines.append(f"**{names}**" + (f" – {said}" if said else "") + "\n")
-        if own_fields(alike[0]):
-            lines.append(table(path, own_fields(alike[0])) + "\n")
+        if plain_fields(alike[0]):
+            lines.append(table(path, plain_fields(alike[0])) + "\n")
     return "\n".join(lines).rstrip()
 
 
@@ -93,6 +99,11 @@ def own_fields(schema: type[BaseModel]) -> dict[str, FieldInfo]:
     """The keys, without a `kind` that only names the class."""
     named = lambda name, field: name == "kind" and len(get_args(field.annotation)) == 1  # noqa: E731
     return {name: field for name, field in schema.model_fields.items() if not named(name, field)}
+
+
+def plain_fields(schema: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The keys that hold a value, not a part with keys of its own."""
+    return {name: field for name, field in own_fields(schema).items() if not parts(field)}
 
 
 def table(path: str, fields: dict[str, FieldInfo]) -> str:
@@ -122,21 +133,21 @@ def values(field: FieldInfo) -> str:
     return described(field.annotation, [text for text in limits if text])
 
 
-def described(annotation: Any, limits: list[str]) -> str:
+def described(annotation: Any, limits: list[str], plural: bool = False) -> str:
     if get_origin(annotation) is Annotated:
         inner, *bounds = get_args(annotation)
         found = [limit(bound) for info in bounds for bound in getattr(info, "metadata", [info])]
-        return described(inner, [*limits, *(text for text in found if text)])
+        return described(inner, [*limits, *(text for text in found if text)], plural)
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) is list:
-        return "list of " + described(get_args(annotation)[0], []) + "s"
+        return "list of " + described(get_args(annotation)[0], [], plural=True)
     if get_origin(annotation) is tuple:
         return f"list of {len(get_args(annotation))}, each a " + described(get_args(annotation)[0], [])
     if get_args(annotation):  # a union
         return " or ".join(described(choice, limits) for choice in get_args(annotation) if choice is not type(None))
     names = {int: "whole number", float: "number", str: "text", bool: "`true`, `false`"}
-    return " ".join([names[annotation], ", ".join(limits)]).strip()
+    return " ".join([names[annotation] + "s" * plural, ", ".join(limits)]).strip()
 
 
 def limit(bound: Any) -> str:
@@ -151,7 +162,7 @@ def default(value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return "`[" + ", ".join(map(str, value)) + "]`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 

@@ -151,7 +151,7 @@ def test_scores_agree_with_the_library_and_with_a_sum_over_steps(cli: Cli, run: 
     assert [line["log_prob"] for line in lines] == pytest.approx([stepwise(model, text) for text in texts], abs=1e-4)
     assert [line["tokens"] for line in lines] == [7, 4, 1]
     assert [line["unknown"] for line in lines] == [0, 1, 0]
-    assert totals.keys() == {"total_log_prob", "tokens", "unknown", "perplexity"}
+    assert totals.keys() == {"total_log_prob", "tokens", "unknown", "perplexity", "known_perplexity"}
     assert totals["total_log_prob"] == pytest.approx(sum(line["log_prob"] for line in lines))
     assert (totals["tokens"], totals["unknown"]) == (12, 1)
     assert totals["perplexity"] == pytest.approx(math.exp(-totals["total_log_prob"] / 12))
@@ -172,13 +172,13 @@ def test_plain_scores_from_stdin_are_columns(cli: Cli, run: Path) -> None:
     done = cli("score", run, stdin="the cat\na dog\n")
     first, second, *totals = [line.split("\t") for line in done.out.splitlines()]
     assert (first[3], second[3]) == ("the cat", "a dog")
-    assert [name for name, _ in totals] == ["total", "tokens", "unknown", "perplexity"]
+    assert [name for name, _ in totals] == ["total", "tokens", "unknown", "perplexity", "known perplexity"]
     assert float(totals[0][1]) == pytest.approx(float(first[0]) + float(second[0]), abs=2e-4)
 
 
 def test_scoring_nothing_has_no_perplexity(cli: Cli, run: Path) -> None:
     assert cli("score", run, "--json", stdin="").records == [
-        {"total_log_prob": 0.0, "tokens": 0, "unknown": 0, "perplexity": None}
+        {"total_log_prob": 0.0, "tokens": 0, "unknown": 0, "perplexity": None, "known_perplexity": None}
     ]
 
 

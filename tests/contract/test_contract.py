@@ -12,14 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import seqloom
 from seqloom.config import load_config
+from seqloom.config.schema import NgramModelConfig
 from seqloom.decoding import Limits, beam_search
 from seqloom.errors import ConfigError
 from seqloom.models import Autoregressive, build_language_model
+from seqloom.models.ngram import count, estimate
 from seqloom.text.special import BOS, EOS, PAD
 from seqloom.training import read_metrics
 
@@ -40,7 +43,17 @@ TINY: dict[str, list[str]] = {
     "transformer/learned": ["model.features.positions=learned", "model.features.size=16", "model.features.norm=post"],
     "transformer/relative": ["model.features.positions=relative", "model.features.size=16"],
 }
-MODELS = sorted(TINY)
+COUNTED: dict[str, list[str]] = {
+    "ngram": ["model.order=3"],
+    "ngram/pruned": ["model.order=4", "model.prune=[0,0,1]"],
+    "ngram/kneser-ney": ["model.order=2", "model.smoothing=kneser-ney"],
+    "ngram/absolute": ["model.order=3", "model.smoothing=absolute"],
+    "ngram/laplace": ["model.order=3", "model.smoothing=laplace"],
+    "ngram/additive": ["model.order=3", "model.smoothing=additive"],
+    "ngram/unigram": ["model.order=1"],
+}
+MODELS = sorted(TINY | COUNTED)
+NEURAL = sorted(TINY)
 
 Settings = Callable[..., list[str]]
 
@@ -50,12 +63,13 @@ def settings(corpus_file: Path) -> Settings:
     """The settings that make a preset tiny and train it on the tiny corpus."""
 
     def make(name: str, *more: str) -> list[str]:
+        text = [f"data.train={corpus_file}", "data.unit=line", "text.min_count=1"]
+        if name in COUNTED:
+            return [*text, *COUNTED[name], *more]
         return [
-            f"data.train={corpus_file}",
-            "data.unit=line",
+            *text,
             "data.batch_size=4",
             "data.length=8",
-            "text.min_count=1",
             "model.embedding.size=10",
             *TINY[name],
             "training.steps=6",
@@ -69,8 +83,13 @@ def settings(corpus_file: Path) -> Settings:
 
 
 def tiny_model(name: str, settings: Settings, vocabulary_size: int) -> Autoregressive:
+    config = load_config(name.split("/")[0], settings(name)).model
     torch.manual_seed(0)
-    return build_language_model(load_config(name.split("/")[0], settings(name)).model, vocabulary_size).eval()
+    if isinstance(config, NgramModelConfig):
+        words = torch.randint(4, vocabulary_size, (40, 6)).tolist()
+        text = [token for row in words for token in [*row[: row[0] % 7], EOS]]
+        return estimate(count(np.array(text), config.order, vocabulary_size), config).model
+    return build_language_model(config, vocabulary_size).eval()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -156,7 +175,7 @@ def test_sampling_is_reproducible_and_beam_search_agrees_with_log_prob(name: str
     assert best.log_prob == pytest.approx((whole - prompt).item(), abs=1e-4)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NEURAL)
 def test_fitting_improves_and_save_load_gives_identical_scores(name: str, settings: Settings, tmp_path: Path) -> None:
     more = ["training.steps=40", "training.validate_every=20", "training.optimizer.learning_rate=0.01"]
     model = seqloom.train(name.split("/")[0], settings(name, *more), tmp_path / "run")
@@ -168,7 +187,7 @@ def test_fitting_improves_and_save_load_gives_identical_scores(name: str, settin
     assert loaded.generate(["the cat"], strategy="greedy") == model.generate(["the cat"], strategy="greedy")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NEURAL)
 def test_interrupted_and_resumed_equals_uninterrupted(name: str, settings: Settings, tmp_path: Path) -> None:
     seqloom.train(name.split("/")[0], settings(name), tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
@@ -186,7 +205,7 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in entry.items() if key not in timing} for entry in read_metrics(folder)]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NEURAL)
 def test_bad_parameters_are_rejected_by_name(name: str, settings: Settings) -> None:
     config = load_config(name.split("/")[0], settings(name))
     for key, value in config.model.features.model_dump().items():
@@ -197,3 +216,49 @@ def test_bad_parameters_are_rejected_by_name(name: str, settings: Settings) -> N
             load_config(name.split("/")[0], settings(name, f"model.features.{key}={wrong}"))
     with pytest.raises(ConfigError, match=r"unknown key 'model\.features\.sizze'"):
         load_config(name.split("/")[0], settings(name, "model.features.sizze=3"))
+
+
+@pytest.mark.parametrize("name", sorted(COUNTED))
+def test_counting_save_load_gives_identical_scores(name: str, settings: Settings, tmp_path: Path) -> None:
+    model = seqloom.train("ngram", settings(name, "data.valid_fraction=0.2"), tmp_path / "run")
+    (entry,) = read_metrics(tmp_path / "run")
+    assert entry["valid_perplexity"] < model.tokenizer.size
+    loaded = seqloom.load(tmp_path / "run", device="cpu")
+    texts = ["the cat sat on the log", "a dog", ""]
+    assert loaded.score(texts) == model.score(texts)
+    assert loaded.generate(["the cat"], strategy="greedy") == model.generate(["the cat"], strategy="greedy")
+
+
+@pytest.mark.parametrize("name", sorted(COUNTED))
+def test_a_count_that_was_interrupted_is_done_again(name: str, settings: Settings, tmp_path: Path) -> None:
+    seqloom.train("ngram", settings(name), tmp_path / "run")
+    file = tmp_path / "run" / "model.safetensors"
+    whole, written = file.read_bytes(), file.stat().st_mtime_ns
+    seqloom.train("ngram", [], tmp_path / "run", resume=True)
+    assert file.stat().st_mtime_ns == written  # it was finished: nothing to do
+    file.unlink()
+    seqloom.train("ngram", [], tmp_path / "run", resume=True)
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("order", "0"),
+        ("order", "1000"),
+        ("smoothing", "kneser"),
+        ("prune", "[1]"),
+        ("prune", "[0, 2, 1]"),
+        ("prune", "-1"),
+        ("delta", "0"),
+        ("epsilon", "-1"),
+        ("discounts", "[1.5]"),
+        ("discounts", "[]"),
+        ("backoff", "1"),
+    ],
+)
+def test_bad_parameters_of_counted_models_are_rejected_by_name(key: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        load_config("ngram", [f"model.{key}={wrong}"])
+    with pytest.raises(ConfigError, match=r"unknown key 'model\.ordre' \(did you mean 'order'"):
+        load_config("ngram", ["model.ordre=3"])

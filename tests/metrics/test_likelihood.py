@@ -12,9 +12,9 @@ from scipy.stats import entropy as scipy_entropy
 
 from seqloom.config import load_config
 from seqloom.data.store import TokenStore, Totals
-from seqloom.metrics import Likelihood, entropy, stream_likelihood, unit_log_probs
+from seqloom.metrics import Likelihood, entropy, stream_likelihood, unit_likelihood
 from seqloom.models import LanguageModel, build_language_model
-from seqloom.text.special import BOS, EOS
+from seqloom.text.special import BOS, EOS, UNK
 
 
 def model_of(kind: str, size: int = 20) -> LanguageModel:
@@ -51,7 +51,7 @@ def test_entropy_equals_scipy() -> None:
 
 
 def test_a_uniform_model_has_the_vocabulary_size_as_perplexity() -> None:
-    found = Likelihood(log_prob=10 * math.log(1 / 7), tokens=10, words=5, characters=20, unknown=0)
+    found = Likelihood(log_prob=10 * math.log(1 / 7), tokens=10, words=5, characters=20, unknown=0, known_log_prob=0)
     assert found.perplexity == pytest.approx(7)
     assert found.word_perplexity == pytest.approx(49)
     assert found.bits_per_character == pytest.approx(math.log2(7) / 2)
@@ -59,7 +59,7 @@ def test_a_uniform_model_has_the_vocabulary_size_as_perplexity() -> None:
 
 
 def test_an_impossible_text_has_infinite_perplexity() -> None:
-    assert Likelihood(-1e9, 10, 10, 10, 0).perplexity == math.inf
+    assert Likelihood(-1e9, 10, 10, 10, 0, -1e9).perplexity == math.inf
 
 
 @pytest.mark.parametrize("kind", ["lstm", "feedforward", "convolution"])
@@ -102,5 +102,21 @@ def test_reading_in_several_rows_scores_every_token() -> None:
 def test_units_are_scored_each_by_itself_whatever_the_batch(tmp_path: Path) -> None:
     model = model_of("lstm")
     units = [[5, 6, 7, EOS], [EOS], [8] * 30 + [EOS], [9, EOS], [], [5, 6, 7, EOS]]
-    found = unit_log_probs(model, units, batch_tokens=16)
+    tokens = np.array([token for unit in units for token in unit])
+    lengths = np.array([len(unit) for unit in units])
+    scores = model.unit_log_probs(tokens, lengths, batch_tokens=16)
+    found = [part.sum() for part in np.split(scores, np.cumsum(lengths)[:-1])]
     assert found == pytest.approx([brute_force(model, unit) for unit in units], abs=1e-4)
+
+
+def test_a_store_is_scored_unit_by_unit_and_unknown_tokens_apart() -> None:
+    model = model_of("lstm")
+    tokens = np.array([5, UNK, 7, EOS, EOS, UNK, UNK, EOS, 8, 9, EOS], np.uint16)
+    store = TokenStore(tokens, Totals(4, len(tokens), 9, 30, 3))
+    scores = model.unit_log_probs(tokens, np.array([4, 1, 3, 3]))
+    for piece in (1 << 22, 3):  # a unit longer than a piece too
+        found = unit_likelihood(model, store, piece)
+        assert found.log_prob == pytest.approx(scores.sum(), rel=1e-6)
+        assert found.known_log_prob == pytest.approx(scores[tokens != UNK].sum(), rel=1e-6)
+        assert found.known_perplexity == pytest.approx(math.exp(-scores[tokens != UNK].mean()))
+    assert math.isnan(Likelihood(-1.0, 2, 2, 2, 2, 0.0).known_perplexity)

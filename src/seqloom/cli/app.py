@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli import compare, corpora, evaluate, generate, inspect, presets, quickstart, score, stats, train
+from seqloom.cli import (
+    compare,
+    corpora,
+    evaluate,
+    export,
+    generate,
+    importing,
+    inspect,
+    presets,
+    quickstart,
+    score,
+    stats,
+    train,
+)
 
 app = typer.Typer(
     name="seqloom",
@@ -52,6 +65,8 @@ app.command()(score.score)
 app.command()(evaluate.evaluate)
 app.command()(compare.compare)
 app.command()(stats.stats)
+app.command()(export.export)
+app.command("import")(importing.import_file)
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(presets.app, name="presets")
 app.command()(corpora.corpora)

@@ -12,6 +12,8 @@ from seqloom.cli.options import Device, Json, Run, output_file, read_batches
 if TYPE_CHECKING:
     from seqloom.runs import Decoding, Generated, TrainedLanguageModel
 
+    Weighted = tuple[TrainedLanguageModel, float]
+
 
 def generate(
     run: Run,
@@ -29,6 +31,14 @@ def generate(
     n_best: Annotated[int, typer.Option(min=1, help="How many results for each input.")] = 1,
     seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 0,
     unknown: Annotated[bool, typer.Option("--unknown", help="Let the model write <unk>.")] = False,
+    fuse: Annotated[
+        list[str],
+        typer.Option(metavar="OTHER:WEIGHT", help="Add WEIGHT x log p of this run at every step; may be repeated."),
+    ] = [],  # noqa: B006 - typer reads the default, nobody changes it
+    rerank: Annotated[
+        list[str],
+        typer.Option(metavar="OTHER:WEIGHT", help="Sort results by log_prob + WEIGHT x log p of this run; repeatable."),
+    ] = [],  # noqa: B006
     batch_size: Annotated[int, typer.Option(min=1, help="Lines decoded together.")] = 64,
     device: Device = "auto",
     json: Json = False,
@@ -39,11 +49,18 @@ def generate(
     for a single --prompt, which is written as it comes. With --json: {"input", "outputs": [{"text", "log_prob",
     "tokens"}]}, the text without the prompt.
 
+    Other runs can have a say. With --fuse (shallow fusion) they do so at every step of the search, and need the same
+    tokeniser: train them with --set text.kind=run --set text.path=RUN. With --rerank they judge the finished --n-best
+    texts, prompt included, and any tokeniser will do. Either way, log_prob is then the combined score, log p +
+    WEIGHT x log p(other), and no longer the log of a probability.
+
     \b
     Examples:
       seqloom generate runs/lstm --prompt "The Time Traveller" --temperature 0.8
       seqloom generate runs/lstm --input prompts.txt --strategy beam --beam 5 --n-best 3 --json
       echo "It was" | seqloom generate runs/lstm --input - --top-p 0.9 --seed 7
+      seqloom generate runs/lstm --prompt "It was" --strategy beam --fuse runs/ngram:0.3
+      seqloom generate runs/lstm --prompt "It was" --n-best 10 --rerank runs/transformer:0.5 --json
     """
     from seqloom.errors import UserError
     from seqloom.runs import Decoding, load
@@ -52,18 +69,39 @@ def generate(
         raise UserError("give --prompt or --input, not both")
     lengths = (max_length, min_length, length_penalty)
     decoding = Decoding(strategy, beam, temperature, top_k, top_p, *lengths, n_best, seed, unknown)
+    named = _named("--fuse", fuse), _named("--rerank", rerank)
     model = load(run, device)
+    fusing, reranking = ([(load(other, device), weight) for other, weight in pairs] for pairs in named)
     with output_file(output) as out:
         if input is not None:
             first = 0
             for batch in read_batches(input, batch_size):
-                _write(out, batch, model.generate(batch, decoding, first), json)
+                _write(out, batch, model.generate(batch, decoding, first, fusing, reranking), json)
                 first += len(batch)
         elif json or n_best > 1 or strategy == "beam" or output != "-":
             text = prompt or ""
-            _write(out, [text], model.generate([text], decoding), json)
+            _write(out, [text], model.generate([text], decoding, 0, fusing, reranking), json)
         else:
-            _stream(model, prompt or "", decoding)
+            _stream(model, prompt or "", decoding, fusing)
+
+
+def _named(option: str, values: list[str]) -> list[tuple[str, float]]:
+    """The runs and weights of OTHER:WEIGHT; a path may have colons in it."""
+    from math import isfinite
+
+    from seqloom.errors import UserError
+
+    pairs = []
+    for value in values:
+        other, _, text = value.rpartition(":")
+        try:
+            weight = float(text)
+        except ValueError:
+            weight = 0.0
+        if not (other and weight > 0 and isfinite(weight)):
+            raise UserError(f"{option} {value}: write a run and a weight above 0, for example {option} runs/ngram:0.3")
+        pairs.append((other, weight))
+    return pairs
 
 
 def _write(out: IO[str], prompts: list[str], results: list[list[Generated]], json: bool) -> None:
@@ -80,9 +118,9 @@ def _write(out: IO[str], prompts: list[str], results: list[list[Generated]], jso
     out.flush()
 
 
-def _stream(model: TrainedLanguageModel, prompt: str, decoding: Decoding) -> None:
+def _stream(model: TrainedLanguageModel, prompt: str, decoding: Decoding, fuse: list[Weighted]) -> None:
     sys.stdout.write(prompt)
-    for piece in model.stream(prompt, decoding):
+    for piece in model.stream(prompt, decoding, fuse):
         sys.stdout.write(piece)
         sys.stdout.flush()
     sys.stdout.write("\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import typer
 
 from seqloom.cli.options import Device, Input, Json, Run, print_json, read_batches
@@ -22,18 +24,26 @@ def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = Fa
     from seqloom.runs import load
 
     model = load(run, device)
-    log_prob, tokens, unknown = 0.0, 0, 0
+    log_prob, tokens, unknown, known = 0.0, 0, 0, 0.0
     for batch in read_batches(input, 1024):
         for text, found in zip(batch, model.score(batch), strict=True):
             log_prob, tokens, unknown = log_prob + found.log_prob, tokens + found.tokens, unknown + found.unknown
+            known += found.known_log_prob
             if json:
                 print_json({"log_prob": found.log_prob, "tokens": found.tokens, "unknown": found.unknown})
             else:
                 typer.echo(f"{found.log_prob:.4f}\t{found.tokens}\t{found.unknown}\t{text}")
-    perplexity = Likelihood(log_prob, tokens, tokens, tokens, unknown).perplexity if tokens else None
-    totals = {"total_log_prob": log_prob, "tokens": tokens, "unknown": unknown, "perplexity": perplexity}
+    total = Likelihood(log_prob, tokens, tokens, tokens, unknown, known)
+    perplexities = (total.perplexity, total.known_perplexity) if tokens else (None, None)
     if json:
-        print_json(totals)
+        counts = {"total_log_prob": log_prob, "tokens": tokens, "unknown": unknown}
+        print_json(counts | dict(zip(("perplexity", "known_perplexity"), map(_finite, perplexities), strict=True)))
     else:
-        shown = f"{perplexity:.4f}" if perplexity is not None else "none (no text)"
-        typer.echo(f"total\t{log_prob:.4f}\ntokens\t{tokens}\nunknown\t{unknown}\nperplexity\t{shown}")
+        typer.echo(f"total\t{log_prob:.4f}\ntokens\t{tokens}\nunknown\t{unknown}")
+        for name, value in zip(("perplexity", "known perplexity"), perplexities, strict=True):
+            typer.echo(f"{name}\t" + (f"{value:.4f}" if value is not None else "none (no text)"))
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity: a text that the model calls impossible has no perplexity."""
+    return value if value is not None and math.isfinite(value) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ def train(
       seqloom train lstm
       seqloom train transformer --set data.train=my.txt --set text.kind=bpe --out runs/mine
       seqloom train gru --set data.train=a.txt --set data.valid=b.txt --set training.epochs=3
+      seqloom train ngram --set data.train=my.txt --set text.kind=whitespace --set model.order=5
       seqloom train lstm --out runs/lstm --resume
       torchrun --nproc-per-node 2 -m seqloom train lstm
     """
@@ -36,10 +38,13 @@ def train(
     model = train_run(source, settings, out, resume, None if quiet else reporter())
     if not first_process():
         return
-    validations = [entry for entry in read_metrics(model.path) if "valid_loss" in entry]
-    best = min(validations, key=lambda entry: entry["valid_loss"])
+    best = min(read_metrics(model.path), key=lambda entry: entry.get("valid_loss", math.inf))
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
         return
-    typer.echo(f"{model.path}: validation perplexity {best['valid_perplexity']:.2f} at step {best['step']}")
+    if "valid_loss" in best:
+        typer.echo(f"{model.path}: validation perplexity {best['valid_perplexity']:.2f} at step {best['step']}")
+    else:
+        speed = f"{best['tokens_per_second']:,.0f} tokens/s"
+        typer.echo(f"{model.path}: {best['tokens']:,} tokens in {best['seconds']:.1f} s ({speed})")
     typer.echo(f"next: seqloom generate {model.path} --prompt ...", err=True)

@@ -5,9 +5,9 @@ The schema knows nothing of torch, so that a mistake in a file is reported at on
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Size = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -78,7 +78,16 @@ class UnigramText(Schema):
     """Subwords in the vocabulary, the special symbols included."""
 
 
-TextConfig = Annotated[WordText | WhitespaceText | CharacterText | BpeText | UnigramText, Field(discriminator="kind")]
+class RunText(Schema):
+    kind: Literal["run"] = "run"
+    """The tokeniser of another run as it is, so that both models speak of the same tokens."""
+    path: str
+    """The run's folder, or a `tokenizer.json`; it is copied, and not needed again."""
+
+
+TextConfig = Annotated[
+    WordText | WhitespaceText | CharacterText | BpeText | UnigramText | RunText, Field(discriminator="kind")
+]
 
 # ---------------------------------------------------------------------------------------------------------- data
 
@@ -92,8 +101,8 @@ class DataConfig(Schema):
     """Validation text; without one, the end of the training text is held out."""
     test: str | list[str] | None = None
     """Text that `evaluate` uses when it is given none."""
-    valid_fraction: Fraction = 0.1
-    """How much of the training text is held out when `valid` is not given."""
+    valid_fraction: Probability = 0.1
+    """How much of the training text is held out when `valid` is not given; 0 (for n-grams) learns from all of it."""
     unit: Literal["auto", "line", "paragraph", "file"] = "auto"
     """What ends with `<eos>`: a line, a paragraph (lines up to a blank one, joined) or the whole file. `auto`: what
     suits a bundled corpus, and lines in your own files."""
@@ -264,9 +273,75 @@ class SoftmaxOutput(Schema):
 
 class LanguageModelConfig(Schema):
     kind: Literal["language"] = "language"
+    """A deep sequence model: an embedding layer, a feature layer and an output layer."""
     embedding: EmbeddingConfig = EmbeddingConfig()
     features: FeaturesConfig = LstmFeatures()
     output: SoftmaxOutput = SoftmaxOutput()
+
+
+class NgramModelConfig(Schema):
+    kind: Literal["ngram"] = "ngram"
+    """Counts of n-grams, smoothed."""
+    order: Annotated[int, Field(ge=1, le=32)] = 5
+    """N: a word is predicted from the N - 1 before it."""
+    smoothing: Literal[
+        "modified-kneser-ney",
+        "kneser-ney",
+        "absolute",
+        "laplace",
+        "additive",
+        "maximum-likelihood",
+        "stupid-backoff",
+        "imported",
+    ] = "modified-kneser-ney"
+    """`modified-kneser-ney` (Chen & Goodman 1998) exactly as KenLM computes it; `kneser-ney`, interpolated, with one
+    discount per order; `absolute` discounting of plain counts; `laplace`: (c + ε p(lower order)) / (c(h) + ε);
+    `additive`: (c + δ) / (c(h) + δ|V|); `maximum-likelihood`: c / c(h), nothing for what was not seen;
+    `stupid-backoff` (Brants et al. 2007): scores, not probabilities, for very large corpora. `imported` marks a model
+    read from a file."""
+    prune: list[Count] = []
+    """Drop n-grams seen no more often than this, per order from 1; the last number holds for higher orders. Numbers
+    may not fall, and unigrams all stay: `[0, 0, 1]` drops what has three words or more and was seen once."""
+    delta: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """additive: δ, added to every count."""
+    epsilon: Positive | list[Positive] = 1.0
+    """laplace: ε, how many counts the lower order weighs; one for all orders, or a list from order 1."""
+    discounts: list[Annotated[float, Field(ge=0.0, le=1.0)]] | None = None
+    """absolute and kneser-ney: fixed discounts from order 1, the last one for all higher orders; estimated from the
+    counts of counts when not given."""
+    backoff: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.4
+    """stupid-backoff: the factor for each word of context given up."""
+
+    @model_validator(mode="after")
+    def prune_rises(self) -> NgramModelConfig:
+        if self.prune[:1] not in ([], [0]):
+            raise ValueError(f"prune begins with 0: unigrams are never dropped (write {[0, *self.prune]}?)")
+        if sorted(self.prune) != self.prune:
+            raise ValueError(f"the numbers of prune may not fall: {self.prune}")
+        if self.discounts is not None and not self.discounts:
+            raise ValueError("discounts is empty: give one at least, or leave it out")
+        return self
+
+
+class InterpolationConfig(Schema):
+    kind: Literal["interpolation"] = "interpolation"
+    """A mixture of trained runs that share a tokeniser: p(w | h) = Σ λ_i p_i(w | h)."""
+    runs: Annotated[list[str], Field(min_length=2)]
+    """The run folders, two or more; they are copied, and not needed again."""
+    weights: list[NonNegative] | None = None
+    """The λ_i, which sum to 1; when not given, those that make `data.train` (text that no run was trained on) most
+    probable."""
+
+    @model_validator(mode="after")
+    def weights_share_one(self) -> InterpolationConfig:
+        if self.weights is not None and len(self.weights) != len(self.runs):
+            raise ValueError(f"{len(self.runs)} runs need as many weights, not {len(self.weights)}")
+        if self.weights is not None and abs(sum(self.weights) - 1) > 1e-6:
+            raise ValueError(f"weights must sum to 1, not {sum(self.weights):g}")
+        return self
+
+
+ModelConfig = Annotated[LanguageModelConfig | NgramModelConfig | InterpolationConfig, Field(discriminator="kind")]
 
 
 # ------------------------------------------------------------------------------------------------------ training
@@ -373,6 +448,24 @@ class TrainingConfig(Schema):
         return self
 
 
+class LocalEngine(Schema):
+    kind: Literal["local"] = "local"
+    """This machine, all its cores."""
+    memory: Positive = 4.0
+    """How many gigabytes of memory the arrays of counting may take; those that do not fit are files on disk."""
+
+
+class SparkEngine(Schema):
+    kind: Literal["spark"] = "spark"
+    """Apache Spark (needs the `spark` extra and Java)."""
+    master: str | None = None
+    """The cluster: `spark://host:7077`, `yarn`, `local[2]`, ...; when not given, what spark-submit says, or this
+    machine."""
+
+
+EngineConfig = Annotated[LocalEngine | SparkEngine, Field(discriminator="kind")]
+
+
 class RunConfig(Schema):
     """Everything that makes a run."""
 
@@ -382,6 +475,19 @@ class RunConfig(Schema):
     """Weights, dropout and the order of windows follow from it."""
     text: TextConfig = WordText()
     data: DataConfig = DataConfig()
-    model: LanguageModelConfig = LanguageModelConfig()
+    model: ModelConfig = LanguageModelConfig()
     objective: ObjectiveConfig = LikelihoodObjective()
     training: TrainingConfig = TrainingConfig(epochs=1)
+    engine: EngineConfig = LocalEngine()
+    """Where n-grams are counted; `engine=spark` is short for `engine.kind=spark`."""
+
+    @field_validator("engine", mode="before")
+    @classmethod
+    def named_engine(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def counted_on_spark(self) -> RunConfig:
+        if self.engine.kind == "spark" and self.model.kind != "ngram":
+            raise ValueError(f"engine spark counts n-grams; a model of kind {self.model.kind!r} trains on this machine")
+        return self

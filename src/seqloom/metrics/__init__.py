@@ -1,5 +1,5 @@
 """From sequences to numbers."""
 
-from seqloom.metrics.likelihood import Likelihood, entropy, stream_likelihood, unit_log_probs
+from seqloom.metrics.likelihood import Likelihood, entropy, store_likelihood, stream_likelihood, unit_likelihood
 
-__all__ = ["Likelihood", "entropy", "stream_likelihood", "unit_log_probs"]
+__all__ = ["Likelihood", "entropy", "store_likelihood", "stream_likelihood", "unit_likelihood"]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from seqloom.data.store import TokenStore
 from seqloom.data.windows import window_batch
 from seqloom.models import Autoregressive, LanguageModel
-from seqloom.text.special import PAD
+from seqloom.text.special import EOS, UNK
 
 
 def entropy(distribution: ArrayLike) -> float:
@@ -35,6 +33,8 @@ class Likelihood:
     characters: int
     unknown: int
     """Tokens outside the vocabulary; each was scored as `<unk>`, which flatters the perplexity."""
+    known_log_prob: float
+    """log p of the other tokens alone."""
 
     @property
     def cross_entropy(self) -> float:
@@ -45,6 +45,12 @@ class Likelihood:
     def perplexity(self) -> float:
         """exp(-log p / tokens): comparable only under the same tokeniser."""
         return _exp(self.cross_entropy)
+
+    @property
+    def known_perplexity(self) -> float:
+        """The perplexity per token with the unknown ones left out of the sum and of the count."""
+        known = self.tokens - self.unknown
+        return _exp(-self.known_log_prob / known) if known else math.nan
 
     @property
     def word_perplexity(self) -> float:
@@ -66,6 +72,7 @@ class Likelihood:
             "unknown": self.unknown,
             "cross_entropy": self.cross_entropy,
             "perplexity": self.perplexity,
+            "known_perplexity": self.known_perplexity,
             "word_perplexity": self.word_perplexity,
             "bits_per_character": self.bits_per_character,
         }
@@ -73,6 +80,13 @@ class Likelihood:
 
 def _exp(value: float) -> float:
     return math.exp(value) if value < 700 else math.inf
+
+
+def store_likelihood(model: Autoregressive, store: TokenStore, length: int) -> Likelihood:
+    """The likelihood of a whole store: neural models read it as running text, others unit by unit."""
+    if isinstance(model, LanguageModel):
+        return stream_likelihood(model, store, length, overlap=length // 2)
+    return unit_likelihood(model, store)
 
 
 @torch.inference_mode()
@@ -90,43 +104,41 @@ def stream_likelihood(
     rows = max(1, min(rows, len(store) // (4 * length)))
     bounds = np.linspace(0, len(store), rows + 1).astype(np.int64)
     row_length = int(np.diff(bounds).max())
-    device = next(model.parameters()).device
-    total = torch.zeros((), dtype=torch.float64, device=device)
+    totals = torch.zeros(2, dtype=torch.float64, device=model.device)  # of all tokens, and of the known ones
     state = None
     for offset in range(0, row_length, stride):
         again = 0 if carries or offset == 0 else min(overlap, offset)
         first = bounds[:-1] + offset - again
         width = min(stride, row_length - offset) + again
-        batch = window_batch(store.tokens, first, width).to(device)
+        batch = window_batch(store.tokens, first, width).to(model.device)
         features, state = model(batch.inputs, state if carries else None)
-        log_probs = model.output.log_prob(features, batch.targets)
         inside = (first[:, None] + np.arange(width) < bounds[1:, None]) & (np.arange(width) >= again)
-        total += (log_probs.double() * torch.from_numpy(inside).to(device)).sum()
-    totals = store.totals
-    return Likelihood(total.item(), totals.tokens, totals.words, totals.characters, totals.unknown)
+        log_probs = model.output.log_prob(features, batch.targets).double()
+        log_probs = log_probs * torch.from_numpy(inside).to(model.device)
+        totals += torch.stack([log_probs.sum(), (log_probs * (batch.targets != UNK)).sum()])
+    everything, known = totals.tolist()
+    return _of_store(store, everything, known)
 
 
-@torch.inference_mode()
-def unit_log_probs(model: Autoregressive, units: Sequence[Sequence[int]], batch_tokens: int = 16384) -> list[float]:
-    """log p of each unit of token ids by itself; batched by length so that little is padding."""
-    device = next(model.parameters()).device if isinstance(model, torch.nn.Module) else torch.device("cpu")
-    order = sorted(range(len(units)), key=lambda index: len(units[index]))
-    results = [0.0] * len(units)
+def unit_likelihood(model: Autoregressive, store: TokenStore, piece: int = 1 << 22) -> Likelihood:
+    """The likelihood of a whole store, every unit by itself from `<bos>` to `<eos>`; about `piece` tokens at a time."""
+    everything = known = 0.0
     first = 0
-    while first < len(order):
-        last = first + 1
-        while last < len(order) and (last + 1 - first) * len(units[order[last]]) <= batch_tokens:
-            last += 1
-        indices = order[first:last]
-        rows = _padded([units[index] for index in indices]).to(device)
-        for index, value in zip(indices, model.log_prob(rows).tolist(), strict=True):
-            results[index] = value
-        first = last
-    return results
+    while first < len(store):
+        tokens = np.asarray(store.tokens[first : first + piece])
+        ends = np.flatnonzero(tokens == EOS) + 1
+        while not len(ends):  # a unit longer than a piece
+            piece *= 2
+            tokens = np.asarray(store.tokens[first : first + piece])
+            ends = np.flatnonzero(tokens == EOS) + 1
+        tokens = tokens[: ends[-1]]
+        scores = model.unit_log_probs(tokens, np.diff(ends, prepend=0))
+        everything += float(scores.sum(dtype=np.float64))
+        known += float(scores.sum(dtype=np.float64, where=tokens != UNK))
+        first += len(tokens)
+    return _of_store(store, everything, known)
 
 
-def _padded(units: Sequence[Sequence[int]]) -> Tensor:
-    rows = torch.full((len(units), max(1, max(len(unit) for unit in units))), PAD)
-    for row, unit in zip(rows, units, strict=True):
-        row[: len(unit)] = torch.as_tensor(unit)
-    return rows
+def _of_store(store: TokenStore, log_prob: float, known_log_prob: float) -> Likelihood:
+    totals = store.totals
+    return Likelihood(log_prob, totals.tokens, totals.words, totals.characters, totals.unknown, known_log_prob)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seqloom.decoding import Hypothesis, Limits, Sampler, generate
 from seqloom.nn.state import State
+from seqloom.text.special import PAD
 
 
 class Autoregressive(ABC):
@@ -28,11 +32,54 @@ class Autoregressive(ABC):
         """Read tokens [batch, time]; return log p(next | all read so far) [batch, vocabulary] and the new state."""
 
     @abstractmethod
+    def token_log_probs(self, tokens: Tensor) -> Tensor:
+        """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`.
+
+        Rows begin at the beginning and are filled up with `<pad>`.
+        """
+
+    @property
+    @abstractmethod
+    def parameter_count(self) -> int:
+        """How many numbers the model learned."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return torch.device("cpu")
+
     def log_prob(self, tokens: Tensor) -> Tensor:
         """log p of each row of `tokens` [batch, time], natural log, [batch]. Rows are filled up with `<pad>`.
 
         A row that ends in `<eos>` is scored as a whole sequence, another as the beginning of one.
         """
+        return self.token_log_probs(tokens).sum(dim=1)
+
+    @torch.inference_mode()
+    def unit_log_probs(
+        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], batch_tokens: int = 16384
+    ) -> NDArray[np.float32]:
+        """log p of every token of many units that stand one after the other in `tokens`, each from its own beginning.
+
+        Batched by length, so that little is padding.
+        """
+        starts = np.cumsum(lengths) - lengths
+        scores = np.empty(len(tokens), np.float32)
+        order = np.argsort(lengths, kind="stable")
+        first = 0
+        while first < len(order):
+            last = first + 1
+            while last < len(order) and (last + 1 - first) * lengths[order[last]] <= batch_tokens:
+                last += 1
+            chosen = order[first:last]
+            inside = np.arange(lengths[chosen[-1]]) < lengths[chosen, None]  # [batch, time]
+            places = (starts[chosen, None] + np.arange(inside.shape[1]))[inside]
+            rows = np.full(inside.shape, PAD)
+            rows[inside] = tokens[places]
+            found = self.token_log_probs(torch.from_numpy(rows).to(self.device))
+            scores[places] = found.float().cpu().numpy()[inside]
+            first = last
+        return scores
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read one token per row, [batch]; otherwise as `read`."""

@@ -41,12 +41,21 @@ class LanguageModel(nn.Module, Autoregressive):
         features, state = self(tokens, state)
         return self.output.log_probs(features[:, -1]), state
 
-    def log_prob(self, tokens: Tensor) -> Tensor:
-        """log p of each row of `tokens` [batch, time], filled up with `<pad>`: natural log, [batch]."""
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return next(self.parameters()).device
+
+    @property
+    def parameter_count(self) -> int:
+        """How many weights there are, tied ones counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def token_log_probs(self, tokens: Tensor) -> Tensor:
+        """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`."""
         begin = torch.full_like(tokens[:, :1], BOS)
         features, _ = self(torch.cat([begin, tokens[:, :-1]], dim=1))
-        log_probs = self.output.log_prob(features, tokens)  # [batch, time]
-        return log_probs.masked_fill(tokens == PAD, 0.0).sum(dim=1)
+        return self.output.log_prob(features, tokens).masked_fill(tokens == PAD, 0.0)
 
 
 def build_language_model(config: LanguageModelConfig, vocabulary_size: int) -> LanguageModel:

@@ -12,20 +12,20 @@ import numpy as np
 import torch
 
 from seqloom.config import RunConfig, load_config
+from seqloom.config.schema import DataConfig, LanguageModelConfig
 from seqloom.data.store import TokenStore
 from seqloom.errors import UserError
-from seqloom.metrics import unit_log_probs
 from seqloom.reports import CurvePoint, Ladder, RungResult, write_ladder_report
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.language import TrainedLanguageModel
-from seqloom.runs.materials import Materials, prepare, settled
+from seqloom.runs.materials import prepare, settled
 from seqloom.runs.training import train
 from seqloom.text import Tokenizer, count_words
 from seqloom.text.special import EOS
 from seqloom.training import Processes, Reporter, read_metrics
 
-LADDER = ("average", "feedforward", "convolution", "rnn", "lstm", "gru", "transformer")
-QUICK = ("average", "feedforward", "rnn", "lstm", "gru", "transformer")
+LADDER = ("average", "ngram", "feedforward", "convolution", "rnn", "lstm", "gru", "transformer")
+QUICK = ("average", "ngram", "feedforward", "rnn", "lstm", "gru", "transformer")
 PROMPTS = 3
 SAMPLE_LENGTH = 40
 TEXT_KEYS = ("train", "valid", "test", "valid_fraction", "unit", "field")
@@ -49,13 +49,14 @@ def compare(
     processes = Processes.join(first.training.device)  # once for all trainings
     try:
         materials = processes.first_alone(lambda: prepare(first))
-        prompts = _prompts(materials)
+        valid = materials.validation()
+        prompts = _prompts(materials.tokenizer, valid)
         rungs = []
         for name, config in configs.items():
             if processes.main and reporter:
                 reporter.say(f"{name}: {config.description}")
             model = train(config, out=Path(out) / name, resume=True, reporter=reporter)
-            rungs.append(_measure(name, model, materials.valid, prompts))
+            rungs.append(_measure(name, model, valid, prompts))
     finally:
         processes.leave()
     ladder = Ladder(
@@ -64,8 +65,8 @@ def compare(
         tokenizer=first.text.kind,
         vocabulary_size=materials.tokenizer.size,
         training_tokens=len(materials.train),
-        validation_tokens=len(materials.valid),
-        unknown=materials.valid.totals.unknown,
+        validation_tokens=len(valid),
+        unknown=valid.totals.unknown,
         rungs=rungs,
         prompts=prompts,
         machine=_machine(),
@@ -93,16 +94,21 @@ def _load(sources: Sequence[str | Path], settings: list[str]) -> dict[str, RunCo
 
 
 def _on_equal_terms(configs: dict[str, RunConfig], tokens: int | None) -> dict[str, RunConfig]:
-    """The first one's text, tokeniser and seed for all, and as many training tokens."""
+    """The first one's text, tokeniser and seed for all, and as many training tokens for those that train by steps."""
     first = next(iter(configs.values()))
-    tokens = tokens or _budget(first)
+    text = {key: getattr(first.data, key) for key in TEXT_KEYS}
+    if first.data.valid is None and first.data.valid_fraction == 0:
+        text["valid_fraction"] = DataConfig().valid_fraction  # n-grams need none held out, but a comparison does
     equal = {}
     for name, config in configs.items():
-        data = config.data.model_copy(update={key: getattr(first.data, key) for key in TEXT_KEYS})
-        per_step = data.batch_size * data.length * config.training.accumulate
+        data = config.data.model_copy(update=text)
+        equal[name] = config.model_copy(update={"text": first.text, "data": data, "seed": first.seed})
+    stepping = {name: config for name, config in equal.items() if isinstance(config.model, LanguageModelConfig)}
+    for name, config in stepping.items():
+        tokens = tokens or _budget(config)
+        per_step = config.data.batch_size * config.data.length * config.training.accumulate
         training = config.training.model_copy(update={"steps": max(1, round(tokens / per_step)), "epochs": None})
-        changes = {"text": first.text, "data": data, "training": training, "seed": first.seed}
-        equal[name] = config.model_copy(update=changes)
+        equal[name] = config.model_copy(update={"training": training})
     return equal
 
 
@@ -142,15 +148,15 @@ def _measure(name: str, model: TrainedLanguageModel, valid: TokenStore, prompts:
 
 
 def _scoring_speed(model: TrainedLanguageModel, valid: TokenStore, tokens: int = 20_000) -> float:
-    """Tokens per second when lines are scored each by itself."""
+    """Tokens per second when units are scored each by itself."""
     piece = np.asarray(valid.tokens[:tokens]).astype(np.int64)
     ends = np.flatnonzero(piece == EOS) + 1
-    length = model.config.data.length
-    units = np.split(piece, ends) if len(ends) > 1 else np.split(piece, range(length, len(piece), length))
-    listed = [unit.tolist() for unit in units if len(unit)]
+    if len(ends) < 2:  # a whole file is one unit
+        ends = np.append(np.arange(0, len(piece), model.config.data.length)[1:], len(piece))
+    piece = piece[: ends[-1]]
     began = time.perf_counter()
-    unit_log_probs(model.model, listed)
-    return sum(map(len, listed)) / (time.perf_counter() - began)
+    model.model.unit_log_probs(piece, np.diff(ends, prepend=0))
+    return len(piece) / (time.perf_counter() - began)
 
 
 def _generation_speed(model: TrainedLanguageModel, rows: int = 16, length: int = 64) -> float:
@@ -160,15 +166,15 @@ def _generation_speed(model: TrainedLanguageModel, rows: int = 16, length: int =
     return sum(row[0].tokens for row in drawn) / (time.perf_counter() - began)
 
 
-def _prompts(materials: Materials) -> list[str]:
+def _prompts(tokenizer: Tokenizer, valid: TokenStore) -> list[str]:
     """The first words of a few units of the validation text."""
-    tokens = materials.valid.tokens
+    tokens = valid.tokens
     begins = np.flatnonzero(tokens == EOS)[:-1] + 1
     if len(begins) < PROMPTS:
         begins = np.linspace(0, len(tokens) - 1, PROMPTS + 2)[1:-1].astype(np.int64)
     prompts: list[str] = []
     for begin in begins[np.linspace(0, len(begins) - 1, 8 * PROMPTS).astype(np.int64)]:
-        prompt = _first_words(materials.tokenizer, np.asarray(tokens[begin : begin + 40]).tolist())
+        prompt = _first_words(tokenizer, np.asarray(tokens[begin : begin + 40]).tolist())
         if prompt and prompt not in prompts and len(prompts) < PROMPTS:
             prompts.append(prompt)
     return prompts

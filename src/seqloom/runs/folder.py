@@ -27,21 +27,6 @@ class RunFolder:
         return folder
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunFolder:
-        """A new run; an existing one is never overwritten."""
-        folder = cls(path)
-        folder.check_free()
-        fresh = not path.exists()
-        try:
-            tokenizer.save(folder.tokenizer_file)
-            save_config(config, folder.config_file)
-        except SeqloomError:
-            if fresh:
-                shutil.rmtree(path, ignore_errors=True)
-            raise
-        return folder
-
-    @classmethod
     def unused(cls, name: str) -> RunFolder:
         """`runs/NAME`, or `runs/NAME-2` and so on when that is taken."""
         base = Path("runs") / name
@@ -67,6 +52,17 @@ class RunFolder:
                 f"{self.path} holds a run of another configuration ({key} is {mine.get(key)!r} there, "
                 f"{other.get(key)!r} here): choose another --out, or delete that folder"
             )
+
+    def write(self, config: RunConfig, tokenizer: Tokenizer) -> None:
+        """The configuration and the tokeniser; a folder that did not exist before is not left half-written."""
+        fresh = not self.path.exists()
+        try:
+            tokenizer.save(self.tokenizer_file)
+            save_config(config, self.config_file)
+        except SeqloomError:
+            if fresh:
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
 
     @property
     def config_file(self) -> Path:

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seqloom.config.schema import LanguageModelConfig
 from seqloom.data.windows import TokenBatch, window_batch
-from seqloom.errors import DataError
+from seqloom.errors import DataError, UserError
 from seqloom.models import LanguageModel, build_language_model
 from seqloom.nn import Recurrent
 from seqloom.runs.language import TrainedLanguageModel
@@ -26,7 +27,9 @@ def gradient_norms(run: str | Path, length: int = 64, initial: bool = False) -> 
     model that remembers all words it is the word's vector e_t. `initial` takes the weights before training.
     """
     trained = TrainedLanguageModel.load(run, device="cpu")
-    store = prepare(trained.config, trained.tokenizer).valid
+    if not isinstance(trained.config.model, LanguageModelConfig) or not isinstance(trained.model, LanguageModel):
+        raise UserError(f"{run} is an n-gram model: it was counted, there are no gradients to look at")
+    store = prepare(trained.config, trained.tokenizer).validation()
     if len(store) <= length:
         raise DataError(f"the validation text of {run} has {len(store)} tokens; choose a length below that")
     model = trained.model

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from seqloom.arrays import map_arrays
 from seqloom.config import RunConfig
+from seqloom.config.schema import InterpolationConfig, NgramModelConfig
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore
 from seqloom.decoding import LENGTH_PENALTY, Greedy, Hypothesis, Limits, Sampler, beam_search, generate, stream
+from seqloom.decoding.fusion import Fusion, check_weight
+from seqloom.decoding.protocol import StepModel
 from seqloom.errors import UserError
-from seqloom.metrics import Likelihood, stream_likelihood, unit_log_probs
-from seqloom.models import LanguageModel, build_language_model
+from seqloom.metrics import Likelihood, store_likelihood
+from seqloom.models import Autoregressive, LanguageModel, NgramModel, build_language_model
+from seqloom.models.interpolation import Interpolation
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.materials import corpora
 from seqloom.text import Tokenizer, count_words
@@ -24,6 +31,8 @@ from seqloom.training import choose_device, load_model_weights, load_weights
 from seqloom.version import __version__
 
 Strategy = Literal["greedy", "beam", "sample"]
+PARTS = "parts"
+"""Where the folder of an interpolation keeps the runs it is made of: `parts/0`, `parts/1`, ..."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class Score:
     log_prob: float
     tokens: int
     unknown: int
+    known_log_prob: float
+    """log p of the tokens that are not unknown."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,7 @@ class Generated:
 
     text: str
     log_prob: float
+    """Natural log-probability of the text given its prompt; the combined score when other models had a say."""
     tokens: int
 
 
@@ -75,17 +87,26 @@ class Decoding:
 class TrainedLanguageModel:
     """What `seqloom.load` gives back."""
 
-    def __init__(self, model: LanguageModel, tokenizer: Tokenizer, config: RunConfig, path: Path) -> None:
-        self.model, self.tokenizer, self.config, self.path = model.eval(), tokenizer, config, path
+    def __init__(self, model: Autoregressive, tokenizer: Tokenizer, config: RunConfig, path: Path) -> None:
+        self.model, self.tokenizer, self.config, self.path = model, tokenizer, config, path
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto") -> TrainedLanguageModel:
         """A run folder, with its best weights."""
         folder = RunFolder.open(path)
         config, tokenizer = folder.config(), folder.tokenizer()
-        model = build_language_model(config.model, tokenizer.size)
-        load_model_weights(model, load_weights(folder.weights_file), str(folder.weights_file))
-        return cls(model.to(choose_device(device)), tokenizer, config, folder.path)
+        model: Autoregressive
+        if isinstance(config.model, NgramModelConfig):
+            model = NgramModel.load(folder.weights_file)
+        elif isinstance(config.model, InterpolationConfig):
+            weights = map_arrays(folder.weights_file, ["weights"])["weights"]
+            parts = [cls.load(folder.path / PARTS / str(number), device) for number in range(len(weights))]
+            model = Interpolation([part.model for part in parts], weights)
+        else:
+            network = build_language_model(config.model, tokenizer.size)
+            load_model_weights(network, load_weights(folder.weights_file), str(folder.weights_file))
+            model = network.to(choose_device(device)).eval()
+        return cls(model, tokenizer, config, folder.path)
 
     # --------------------------------------------------------------------------------------------------- scoring
 
@@ -96,17 +117,19 @@ class TrainedLanguageModel:
         A text is one unit and its `<eos>` counts as a token; where the model was trained on whole files it is a line,
         and the newline that ends it counts, if the tokeniser knows newlines.
         """
-        units = [self._encode_unit(text) for text in _listed(texts)]
-        log_probs = unit_log_probs(self.model, units)
-        return [
-            Score(log_prob, len(unit), sum(token == UNK for token in unit))
-            for log_prob, unit in zip(log_probs, units, strict=True)
-        ]
+        tokens, lengths = self._encode(_listed(texts))
+        log_probs = self.model.unit_log_probs(tokens, lengths).astype(np.float64)
+        unknown = tokens == UNK
+        columns = (log_probs, unknown, np.where(unknown, 0.0, log_probs))
+        totals, unknowns, known = (_sums(values, lengths).tolist() for values in columns)
+        return list(map(Score, totals, lengths.tolist(), unknowns, known))
 
-    def _encode_unit(self, text: str) -> list[int]:
-        if self.config.data.unit == "file":
-            return self.tokenizer.encode(text + "\n")
-        return [*self.tokenizer.encode(text), EOS]
+    def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """The ids of all texts one after the other, as units of the kind the model was trained on; their lengths."""
+        if self.config.data.unit != "file":
+            return self.tokenizer.encode_flat(texts)
+        tokens, lengths = self.tokenizer.encode_flat([text + "\n" for text in texts])
+        return tokens[tokens != EOS], lengths - 1
 
     def log_prob(self, texts: str | Sequence[str]) -> list[float]:
         """Natural log-probability of each text."""
@@ -122,6 +145,7 @@ class TrainedLanguageModel:
             sum(count_words(text) + 1 for text in texts),
             sum(len(text) + 1 for text in texts),
             sum(score.unknown for score in scores),
+            sum(score.known_log_prob for score in scores),
         )
 
     def perplexity(self, texts: str | Sequence[str]) -> float:
@@ -129,38 +153,63 @@ class TrainedLanguageModel:
         return self.likelihood(texts).perplexity
 
     def evaluate(self, files: str | list[str] | None = None) -> Likelihood:
-        """The likelihood of files read as running text: a recurrent state is carried from unit to unit, and other
-        models see at least half a window of what came before. Without files, of the run's test or validation text."""
+        """The likelihood of files. A neural model reads them as running text: a recurrent state is carried from unit to
+        unit, and other models see at least half a window of what came before. An n-gram model and an interpolation
+        read each unit by itself. Without files, of the run's test or validation text."""
         data = self.config.data
-        files = files or data.test
-        corpus = Corpus.open(files, data.unit, data.field) if files else corpora(self.config)[1]
-        store = TokenStore.of(corpus, self.tokenizer)
-        return stream_likelihood(self.model, store, data.length, overlap=data.length // 2)
+        corpus = Corpus.open(files, data.unit, data.field) if files else self.reference()
+        if corpus is None:
+            raise UserError(f"{self.path} held no text out when it was trained: name a text to evaluate on (--source)")
+        return store_likelihood(self.model, TokenStore.of(corpus, self.tokenizer), data.length)
+
+    def reference(self) -> Corpus | None:
+        """The run's own test or validation text; none where it had neither and held nothing out."""
+        data = self.config.data
+        return Corpus.open(data.test, data.unit, data.field) if data.test else corpora(self.config)[1]
 
     @property
     def signature(self) -> str:
         """How `evaluate` computes its figures, in a form to publish beside them."""
-        windows = f"overlapping windows of {self.config.data.length}"
-        context = "state carried" if self.model.features.carries else windows
-        parts = [f"tokenizer {self.config.text.kind}", f"vocabulary {self.tokenizer.size}"]
-        parts += [f"unit {self.config.data.unit}", context, "end of unit counted", f"seqloom {__version__}"]
-        return "; ".join(parts)
+        parts = [f"tokenizer {self.tokenizer.kind}", f"vocabulary {self.tokenizer.size}"]
+        parts += [f"unit {self.config.data.unit}", self._context(), "end of unit counted", "<unk> as a word"]
+        return "; ".join([*parts, f"seqloom {__version__}"])
+
+    def _context(self) -> str:
+        if isinstance(self.model, LanguageModel):
+            windows = f"overlapping windows of {self.config.data.length}"
+            return "state carried" if self.model.features.carries else windows
+        if isinstance(self.model, NgramModel) and self.model.missing:
+            return "each unit by itself; scores, not probabilities"
+        return "each unit by itself"
 
     # ------------------------------------------------------------------------------------------------ generating
 
     def generate(
-        self, prompts: str | Sequence[str], decoding: Decoding | None = None, first: int = 0, **options: Any
+        self,
+        prompts: str | Sequence[str],
+        decoding: Decoding | None = None,
+        first: int = 0,
+        fuse: Sequence[Weighted] = (),
+        rerank: Sequence[Weighted] = (),
+        **options: Any,
     ) -> list[list[Generated]]:
         """Go on from each prompt: for each, `n_best` texts, best first.
 
         `first` is the number of the first prompt when a long list is decoded in pieces: samples then do not depend on
         how it was cut. Options are the fields of `Decoding`: strategy, beam, temperature, top_k, top_p, n_best, ...
+
+        fuse: other models that have a say in every step (shallow fusion), each with its weight β: what is searched,
+            sampled and reported as `log_prob` is then log p + Σ β log p_other. They need the same tokeniser.
+        rerank: other models that judge the `n_best` finished texts, each with its weight β: they are sorted anew by
+            log_prob + Σ β log p_other(prompt + text), which becomes their `log_prob`. Any tokeniser will do.
         """
         decoding = decoding or Decoding(**options)
-        encoded = [self.tokenizer.encode(prompt) for prompt in _listed(prompts)]
+        prompts = _listed(prompts)
+        encoded = [self.tokenizer.encode(prompt) for prompt in prompts]
+        model = self._fused(fuse)
         if decoding.strategy == "beam":
             found = beam_search(
-                self.model,
+                model,
                 encoded,
                 decoding.beam,
                 decoding.limits(),
@@ -171,26 +220,40 @@ class TrainedLanguageModel:
             if decoding.strategy == "greedy" and decoding.n_best > 1:
                 raise UserError("greedy search has one result; use --strategy beam or sample for n-best lists")
             size = decoding.n_best
-            flat = generate(self.model, encoded, decoding.chooser(), decoding.limits(), samples=size, first=first)
+            flat = generate(model, encoded, decoding.chooser(), decoding.limits(), samples=size, first=first)
             found = [flat[row : row + size] for row in range(0, len(flat), size)]
         pairs = zip(encoded, found, strict=True)
-        return [[self._text(prompt, hypothesis) for hypothesis in row] for prompt, row in pairs]
+        results = [[self._text(prompt, hypothesis) for hypothesis in row] for prompt, row in pairs]
+        return _reranked(prompts, results, rerank) if rerank else results
 
     def sample(self, size: int, **options: Any) -> list[str]:
         """Draw texts from the model."""
         return [row[0].text for row in self.generate([""] * size, strategy="sample", **options)]
 
-    def stream(self, prompt: str, decoding: Decoding) -> Iterator[str]:
-        """Go on from a prompt, piece by piece, as the model writes."""
+    def stream(self, prompt: str, decoding: Decoding, fuse: Sequence[Weighted] = ()) -> Iterator[str]:
+        """Go on from a prompt, piece by piece, as the model writes; `fuse` as in `generate`."""
         encoded = self.tokenizer.encode(prompt)
         tokens: list[int] = []
         shown = ""
-        for event in stream(self.model, [encoded], decoding.chooser(), decoding.limits()):
+        for event in stream(self._fused(fuse), [encoded], decoding.chooser(), decoding.limits()):
             tokens.append(event.token)
             text = self._continuation(encoded, tokens)
             if not text.endswith("\N{REPLACEMENT CHARACTER}"):  # a character whose bytes are not all there yet
                 yield text[len(shown) :]
                 shown = text
+
+    def _fused(self, others: Sequence[Weighted]) -> StepModel:
+        for other, _ in others:
+            self.check_same_tokens(other)
+        return Fusion(self.model, [(other.model, weight) for other, weight in others]) if others else self.model
+
+    def check_same_tokens(self, other: TrainedLanguageModel) -> None:
+        """Refuse a model of other tokens, where probabilities of one and the same token are to be put together."""
+        if other.tokenizer.to_json() != self.tokenizer.to_json():
+            raise UserError(
+                f"{other.path} has another tokeniser than {self.path}: train it with the same one "
+                f"(--set text.kind=run --set text.path={self.path})"
+            )
 
     def _text(self, prompt: list[int], hypothesis: Hypothesis) -> Generated:
         text = self._continuation(prompt, hypothesis.tokens)
@@ -204,13 +267,40 @@ class TrainedLanguageModel:
 
     @property
     def parameters(self) -> int:
-        """How many weights the model has, tied ones counted once."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
+        """How many numbers the model learned; of weights that are tied, each once."""
+        return self.model.parameter_count
 
     @property
     def device(self) -> torch.device:
         """Where the model runs."""
-        return next(self.model.parameters()).device
+        return self.model.device
+
+
+Weighted = tuple[TrainedLanguageModel, float]
+"""Another model, and how much it counts."""
+
+
+def _reranked(
+    prompts: Sequence[str], results: list[list[Generated]], others: Sequence[Weighted]
+) -> list[list[Generated]]:
+    """Each prompt's texts by log_prob + Σ β log p_other(prompt + text), best first; of equals, as they were."""
+    pairs = zip(prompts, results, strict=True)
+    texts = [prompt + output.text for prompt, outputs in pairs for output in outputs]
+    verdicts = np.zeros(len(texts))
+    for other, weight in others:
+        verdicts += check_weight(weight) * np.array(other.log_prob(texts))
+    verdict = iter(verdicts.tolist())
+    scored = [[replace(output, log_prob=output.log_prob + next(verdict)) for output in outputs] for outputs in results]
+    return [sorted(outputs, key=lambda output: -output.log_prob) for outputs in scored]
+
+
+def _sums(values: NDArray[Any], lengths: NDArray[np.integer]) -> NDArray[Any]:
+    """The sum over each unit."""
+    some = lengths > 0
+    sums = np.zeros(len(lengths), values.dtype if values.dtype != bool else np.int64)
+    if some.any():
+        sums[some] = np.add.reduceat(values, (np.cumsum(lengths) - lengths)[some], dtype=sums.dtype)
+    return sums
 
 
 def _listed(texts: str | Sequence[str]) -> Sequence[str]:

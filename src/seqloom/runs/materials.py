@@ -7,10 +7,14 @@ import json
 from dataclasses import dataclass
 
 from seqloom.config import RunConfig
+from seqloom.config.schema import RunText, WhitespaceText
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore, cache_folder
-from seqloom.errors import DataError
+from seqloom.data.word_store import learn_words
+from seqloom.errors import ConfigError, DataError
 from seqloom.text import Tokenizer, load_tokenizer, train_tokenizer
+
+LARGE = 1 << 22  # bytes of text from which on loading compiled code takes less time than it saves
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,14 @@ class Materials:
 
     tokenizer: Tokenizer
     train: TokenStore
-    valid: TokenStore
+    valid: TokenStore | None
+    """None where nothing was to be held out."""
+
+    def validation(self) -> TokenStore:
+        """The validation text, where there must be one."""
+        if self.valid is None:
+            raise ConfigError("there is no validation text: name one with data.valid, or raise data.valid_fraction")
+        return self.valid
 
 
 def settled(config: RunConfig) -> RunConfig:
@@ -35,7 +46,9 @@ def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> Materials:
     return Materials(tokenizer, TokenStore.of(train, tokenizer), _validation_store(config, valid, tokenizer))
 
 
-def _validation_store(config: RunConfig, valid: Corpus, tokenizer: Tokenizer) -> TokenStore:
+def _validation_store(config: RunConfig, valid: Corpus | None, tokenizer: Tokenizer) -> TokenStore | None:
+    if valid is None:
+        return None
     try:
         return TokenStore.of(valid, tokenizer)
     except DataError as error:
@@ -48,23 +61,30 @@ def _validation_store(config: RunConfig, valid: Corpus, tokenizer: Tokenizer) ->
         ) from error
 
 
-def corpora(config: RunConfig) -> tuple[Corpus, Corpus]:
+def corpora(config: RunConfig) -> tuple[Corpus, Corpus | None]:
     """Training and validation text; the end of the training text is held out when no validation text is named."""
     data = config.data
     train = Corpus.open(data.train, data.unit, data.field)
     if data.valid is not None:
         return train, Corpus.open(data.valid, data.unit, data.field)
+    if data.valid_fraction == 0:
+        return train, None
     return train.hold_out(data.valid_fraction)
 
 
 def tokenizer_for(config: RunConfig, corpus: Corpus) -> Tokenizer:
     """The tokeniser of `config.text` trained on a corpus; trained once for each content of both."""
+    if isinstance(config.text, RunText):  # nothing to train, and the run may have been trained anew
+        return train_tokenizer(config.text, corpus)
     recipe = json.dumps([corpus.fingerprint, config.text.model_dump()], sort_keys=True)
     path = cache_folder() / "tokenizers" / (hashlib.sha256(recipe.encode()).hexdigest()[:32] + ".json")
     if path.is_file():
         return load_tokenizer(path)
     try:
-        tokenizer = train_tokenizer(config.text, corpus)
+        if isinstance(config.text, WhitespaceText) and sum(path.stat().st_size for path in corpus.paths) >= LARGE:
+            tokenizer: Tokenizer = learn_words(corpus, config.text)[0]  # the store is in the cache for `prepare`
+        else:
+            tokenizer = train_tokenizer(config.text, corpus)
     except DataError as error:
         raise DataError(f"{corpus}: {error}") from error
     tokenizer.save(path)

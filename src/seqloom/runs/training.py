@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from seqloom.config import RunConfig, load_config, save_config
+from seqloom.config import RunConfig, load_config
+from seqloom.config.schema import LanguageModelConfig
 from seqloom.data.windows import training_windows
 from seqloom.errors import UserError
 from seqloom.files import clear_unfinished
@@ -16,9 +17,12 @@ from seqloom.metrics import stream_likelihood
 from seqloom.models import build_language_model
 from seqloom.reports import write_run_report
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.interpolation import train_interpolation
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.materials import Materials, prepare, settled
-from seqloom.training import Processes, Reporter, Trainer, build_objective, read_metrics
+from seqloom.runs.ngram import train_ngram
+from seqloom.text import Tokenizer
+from seqloom.training import Processes, Reporter, Silent, Trainer, build_objective, read_metrics
 
 SAMPLES = 4
 
@@ -48,23 +52,30 @@ def train(
         folder.check_free()
     processes = Processes.join(config.training.device)
     try:
-        materials = processes.first_alone(lambda: prepare(config, tokenizer))
-        trainer = _trainer(config, materials, folder, processes, reporter)
         if processes.main and going_on:
             clear_unfinished(folder.path)
-            save_config(config, folder.config_file)
-        elif processes.main:
-            RunFolder.create(folder.path, config, materials.tokenizer)
-        processes.wait()
-        if resume:
-            trainer.resume()
-        trainer.fit()
+        fit = {"ngram": train_ngram, "interpolation": train_interpolation}.get(config.model.kind, _train_neural)
+        fit(config, tokenizer, folder, processes, reporter or Silent())
         trained = TrainedLanguageModel.load(folder.path, config.training.device)
         if processes.main:
             _report(trained)
     finally:
         processes.leave()
     return trained
+
+
+def _train_neural(
+    config: RunConfig, tokenizer: Tokenizer | None, folder: RunFolder, processes: Processes, reporter: Reporter
+) -> None:
+    """Fit with the trainer; a run that has a tokeniser already goes on where its last checkpoint was written."""
+    materials = processes.first_alone(lambda: prepare(config, tokenizer))
+    trainer = _trainer(config, materials, folder, processes, reporter)
+    if processes.main:
+        folder.write(config, materials.tokenizer)
+    processes.wait()
+    if tokenizer is not None:
+        trainer.resume()
+    trainer.fit()
 
 
 def _report(trained: TrainedLanguageModel) -> None:
@@ -74,21 +85,23 @@ def _report(trained: TrainedLanguageModel) -> None:
         trained.path.name,
         (trained.path / "config.yaml").read_text(encoding="utf-8"),
         read_metrics(trained.path),
-        {"parameters": trained.parameters, **trained.evaluate().as_dict()},
+        {"parameters": trained.parameters, **(trained.evaluate().as_dict() if trained.reference() else {})},
         trained.sample(SAMPLES, max_length=60, temperature=0.8),
     )
 
 
 def _trainer(
-    config: RunConfig, materials: Materials, folder: RunFolder, processes: Processes, reporter: Reporter | None
+    config: RunConfig, materials: Materials, folder: RunFolder, processes: Processes, reporter: Reporter
 ) -> Trainer:
+    assert isinstance(config.model, LanguageModelConfig)
+    valid = materials.validation()
     torch.manual_seed(config.seed)
     model = build_language_model(config.model, materials.tokenizer.size)
     torch.manual_seed(config.seed * 1000 + processes.rank)  # the same weights, another dropout, in each process
     batches = training_windows(materials.train, config.data, config.seed)
 
     def validate() -> dict[str, float]:
-        found = stream_likelihood(model, materials.valid, config.data.length, rows=config.data.batch_size)
+        found = stream_likelihood(model, valid, config.data.length, rows=config.data.batch_size)
         return {"valid_loss": found.cross_entropy, "valid_perplexity": found.perplexity}
 
     objective = build_objective(config.objective)

@@ -112,7 +112,7 @@ def _json_type(value: Any) -> str:
 
 def _decoded_lines(path: Path) -> Iterator[str]:
     """The lines with their ends, decoded from UTF-8, without the byte order mark."""
-    for number, line in enumerate(_raw_lines(path), start=1):
+    for number, line in enumerate(raw_lines(path), start=1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -125,7 +125,8 @@ def _decoded_lines(path: Path) -> Iterator[str]:
         yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
-def _raw_lines(path: Path) -> Iterator[bytes]:
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file as bytes, with their ends, gzipped or not."""
     try:
         with open(path, "rb") as file:
             yield from _decompressed(file)

@@ -18,6 +18,7 @@ from seqloom.text.vocabulary import Vocabulary
 
 Ids = NDArray[np.uint32]
 
+_END = np.array([EOS], np.uint32)
 VERSION = 1  # of the JSON document; raise it when an old reader could no longer understand a new file
 
 
@@ -48,6 +49,12 @@ class Tokenizer(ABC):
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """The ids of many texts."""
         return [np.array(self.encode(text), dtype=np.uint32) for text in texts]
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of many texts one after the other, `<eos>` after each, and the length of each with it."""
+        pieces = [piece for ids in self.encode_batch(texts) for piece in (ids, _END)]
+        lengths = np.array([len(ids) + 1 for ids in pieces[::2]], np.int64)
+        return np.concatenate(pieces, dtype=np.int32, casting="unsafe") if pieces else np.empty(0, np.int32), lengths
 
     @abstractmethod
     def tokens(self, ids: Iterable[int]) -> list[str]:

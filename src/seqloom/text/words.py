@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import regex
+from numpy.typing import NDArray
 
-from seqloom.text.tokenizer import Tokenizer, learn_vocabulary, visible
+from seqloom.text.special import EOS
+from seqloom.text.tokenizer import Ids, Tokenizer, learn_vocabulary, visible
 from seqloom.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from seqloom.text.word_table import WordTable
 
 # Scripts written without spaces, where a character is the smallest unit that means something. The long-vowel marks
 # ー and ｰ belong to no single script, so they are named.
@@ -40,6 +46,8 @@ ATTACHMENTS = (
     # Ideographs are written without spaces.
     (regex.compile(rf"(?<=[{UNSPACED}]\p{{M}}*) | (?=[{UNSPACED}])"), ""),
 )
+
+LARGE_BATCH = 1 << 18  # characters from which on loading compiled code, half a second, is soon made up for
 
 
 def split_words(text: str) -> list[str]:
@@ -111,9 +119,16 @@ class WordTokenizer(Tokenizer):
 
 
 class WhitespaceTokenizer(WordTokenizer):
-    """For text that is tokenised already: words are what stands between spaces."""
+    """For text that is tokenised already: words are what stands between spaces.
+
+    Large batches are encoded in compiled code.
+    """
 
     kind = "whitespace"
+
+    def __init__(self, vocabulary: Vocabulary, lowercase: bool = False) -> None:
+        super().__init__(vocabulary, lowercase)
+        self._table: WordTable | None = None
 
     @staticmethod
     def split(text: str) -> list[str]:
@@ -122,3 +137,31 @@ class WhitespaceTokenizer(WordTokenizer):
     @staticmethod
     def join(words: Iterable[str]) -> str:
         return " ".join(words)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        if self._compiled(texts) is None:
+            return super().encode_batch(texts)
+        ids, lengths = self.encode_flat(texts)
+        ends = lengths.cumsum()
+        begins = ends - lengths
+        words = ids.view(np.uint32)
+        return [words[begin : end - 1] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        table = self._compiled(texts)
+        if table is None:
+            return super().encode_flat(texts)
+        prepared = [self.prepare(text) for text in texts] if self.lowercase else texts
+        joined = "\n".join([*prepared, ""])
+        if joined.count("\n") != len(texts):  # some hold newlines, at which they must not be cut
+            joined = "\n".join([*(text.replace("\n", " ") for text in prepared), ""])
+        ids = table.look_up(joined.encode("utf-8", "surrogatepass"))
+        return ids, np.diff(np.flatnonzero(ids == EOS), prepend=-1)
+
+    def _compiled(self, texts: Sequence[str]) -> WordTable | None:
+        """The table to encode a batch with: made for the first large one, and kept for all that follow."""
+        if self._table is None and sum(map(len, texts)) >= LARGE_BATCH:
+            from seqloom.text.word_table import WordTable  # not before it pays: it loads a compiler
+
+            self._table = WordTable.of(self.vocabulary.ordinary)
+        return self._table if texts else None

@@ -2,7 +2,7 @@
 
 from seqloom.training.checkpoints import CheckpointFolder, load_weights
 from seqloom.training.interrupts import Interrupted
-from seqloom.training.journal import read_metrics
+from seqloom.training.journal import Journal, read_metrics
 from seqloom.training.objectives import Loss, MaximumLikelihood, Objective, RandomTruncation, build_objective
 from seqloom.training.processes import Processes, choose_device
 from seqloom.training.progress import Reporter, Silent, reporter
@@ -12,6 +12,7 @@ from seqloom.training.weights import load_model_weights, model_weights
 __all__ = [
     "CheckpointFolder",
     "Interrupted",
+    "Journal",
     "Loss",
     "MaximumLikelihood",
     "Objective",

@@ -1,0 +1,58 @@
+"""Named arrays in one file, which is mapped into memory instead of read: the safetensors format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqloom.errors import CheckpointError
+from seqloom.files import atomic_file
+
+_DTYPES = {"int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}  # as safetensors calls them
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
+    """Write arrays as one safetensors file, atomically, without a second copy of them in memory."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": _DTYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # what follows is aligned
+    with atomic_file(path) as temporary, open(temporary, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays.values():
+            np.ascontiguousarray(array).tofile(file)
+
+
+def map_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file by name, mapped into memory: nothing is read until it is used."""
+    try:
+        size = path.stat().st_size
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length)) if 8 + length <= size else None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or 'its header is damaged'}"
+        ) from None
+    arrays = {}
+    for name in names:
+        entry = header.get(name) if isinstance(header, dict) else None
+        if entry is None:
+            raise CheckpointError(f"{path} is damaged: it has no {name}")
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        if end > size:
+            raise CheckpointError(f"{path} is damaged: {size:,} bytes, and {name} would end at {end:,}")
+        dtype = np.dtype(next(ours for ours, theirs in _DTYPES.items() if theirs == entry["dtype"]))
+        if begin == end:
+            arrays[name] = np.empty(entry["shape"], dtype)
+        else:
+            arrays[name] = np.memmap(path, dtype, "r", begin, tuple(entry["shape"])).view(np.ndarray)
+    return arrays

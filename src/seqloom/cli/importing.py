@@ -1,0 +1,28 @@
+"""`seqloom import`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def import_file(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="The file to read.")],
+    out: Annotated[Path, typer.Option(help="The run folder to write.")],
+    format: Annotated[Literal["arpa"], typer.Option("--from", help="The format.")] = "arpa",
+) -> None:
+    """Make a run of another program's model; score, generate and the other verbs then take it.
+
+    arpa: an n-gram model by KenLM, SRILM or another, gzipped or not.
+
+    \b
+    Examples:
+      seqloom import model.arpa.gz --out runs/imported
+      seqloom score runs/imported --input test.txt
+    """
+    from seqloom.interop import import_arpa
+
+    model = {"arpa": import_arpa}[format](source, out)
+    typer.echo(f"{out}: {model.tokenizer.size:,} words, {model.parameters:,} numbers")

@@ -1,0 +1,110 @@
+"""The fast way from text files to a vocabulary of words and a token store: one pass over the bytes in compiled code.
+
+The pass numbers words in the order in which they first appear. Once all are counted the vocabulary is known, and the
+numbers, which waited in a file, become ids.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from tempfile import TemporaryFile
+
+import numpy as np
+
+from seqloom.config.schema import WhitespaceText
+from seqloom.data.corpus import Corpus
+from seqloom.data.store import FORMAT, TokenStore, Totals, cache_folder
+from seqloom.errors import DataError
+from seqloom.files import atomic_folder, write_json
+from seqloom.text import UNK, Vocabulary, WhitespaceTokenizer, count_words
+from seqloom.text.reading import GZIP_MAGIC
+from seqloom.text.special import SPECIALS
+
+BLOCK = 1 << 22  # bytes read at a time, and on to the end of the line
+
+
+def learn_words(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceTokenizer, TokenStore]:
+    """A tokeniser trained on a corpus, and the corpus under it, left in the cache where `TokenStore.of` finds it.
+
+    They are what `WhitespaceTokenizer.train` and `TokenStore.of` give. Those two do the work themselves when there is
+    more to it than the lines of text files, and when a text is at fault: they say where.
+    """
+    if _is_plain(corpus) and not config.lowercase:
+        try:
+            return _learn(corpus, config)
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError, DataError):
+            pass
+    tokenizer = WhitespaceTokenizer.train(corpus, **config.model_dump(exclude={"kind"}))
+    return tokenizer, TokenStore.of(corpus, tokenizer)
+
+
+def _is_plain(corpus: Corpus) -> bool:
+    """Whether the units are all the lines of text files."""
+    records = any(path.name.lower().endswith((".jsonl", ".jsonl.gz")) for path in corpus.paths)
+    return corpus.unit == "line" and not records and corpus.start == 0 and corpus.stop is None
+
+
+def _learn(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceTokenizer, TokenStore]:
+    from seqloom.text.word_table import WordTable  # not before there is much to read: it loads a compiler
+
+    stores = cache_folder() / "tokens"
+    stores.mkdir(parents=True, exist_ok=True)
+    table = WordTable()
+    tokens = characters = 0
+    with TemporaryFile(dir=stores) as numbers:
+        for block in _blocks(corpus):
+            end = b"" if block.endswith(b"\n") else b"\n"  # the last line of a file may lack its own
+            ids = table.learn(block + end)
+            ids.tofile(numbers)
+            tokens += len(ids)
+            characters += _characters(block) + len(end)
+
+        words, seen = table.words(), table.seen()
+        counts = dict(zip(words, seen.tolist(), strict=True))
+        vocabulary = Vocabulary.from_counts(counts, config.min_count, config.max_size)
+        if not vocabulary.ordinary:
+            raise DataError("no words to learn")
+        final = np.array([*range(len(SPECIALS)), *vocabulary.ids(words)])
+        totals = Totals(
+            units=tokens - int(seen.sum()),
+            tokens=tokens,
+            words=tokens + sum(counts[word] * (count_words(word) - 1) for word in words if not word.isascii()),
+            characters=characters,
+            unknown=int(seen[final[len(SPECIALS) :] == UNK].sum()),
+        )
+        tokenizer = WhitespaceTokenizer(vocabulary)
+        recipe = json.dumps([FORMAT, corpus.fingerprint, tokenizer.to_json()], sort_keys=True)
+        folder = stores / hashlib.sha256(recipe.encode()).hexdigest()[:32]
+        final = final.astype(np.uint16 if tokenizer.size <= 1 << 16 else np.uint32)
+        with atomic_folder(folder) as temporary:
+            numbers.seek(0)
+            with open(temporary / "tokens.bin", "wb") as file:
+                while len(ids := np.fromfile(numbers, np.int32, BLOCK)):
+                    final[ids].tofile(file)
+            header = {"format": FORMAT, "dtype": final.dtype.name, "totals": asdict(totals)}
+            write_json(temporary / "store.json", header)
+    return tokenizer, TokenStore.open(folder)
+
+
+def _blocks(corpus: Corpus) -> Iterator[bytes]:
+    """The bytes of all files, some whole lines at a time, without byte order marks."""
+    for path in corpus.paths:
+        with open(path, "rb") as raw:
+            file = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == GZIP_MAGIC else raw
+            mark = codecs.BOM_UTF8
+            while block := file.read(BLOCK):
+                yield (block + file.readline()).removeprefix(mark)
+                mark = b""
+
+
+def _characters(block: bytes) -> int:
+    """How many characters UTF-8 bytes are, the end of a line counted as one."""
+    continuing = np.count_nonzero(np.frombuffer(block, np.int8) < -64)  # 10xxxxxx: not the first byte of a character
+    returns = block.count(b"\r\n") if b"\r" in block else 0
+    return len(block) - int(continuing) - returns

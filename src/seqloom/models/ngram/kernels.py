@@ -1,0 +1,331 @@
+"""The compiled loops of counting. Each works on a part of the arrays and lets go of Python's lock: threads share them.
+
+`stream` is `<eos>` followed by the text's units, each ending in `<eos>`. The window at position p begins with the token
+there, `<bos>` where it is `<eos>`, and goes on to the next `<eos>` or the highest order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqloom.compiling import compiled
+
+Array = NDArray[Any]
+
+BOS = 2  # plain numbers: a compiled function keeps the value that a global had
+EOS = 3
+SMALL = 24  # below this, insertion sort
+STRIDE = 512  # tokens scored together
+
+
+@compiled
+def place_by_first_token(stream: Array, starts: Array, positions: Array) -> None:
+    """Put every window's position into the stretch of its first token, `starts[token]` to `starts[token + 1]`."""
+    ends = starts.copy()
+    for position in range(stream.size - 1):
+        token = stream[position]
+        if token == EOS:
+            token = BOS
+        positions[ends[token]] = position
+        ends[token] += 1
+
+
+@compiled
+def sort_pairs(keys: Array, values: Array, low: int, high: int) -> None:
+    """Sort keys[low:high], and values along with them: quicksort that leaves short stretches to insertion sort."""
+    stack = np.empty(128, np.int64)
+    depth = 0
+    while True:
+        while high - low > SMALL:
+            middle = (low + high) >> 1
+            a, b, c = keys[low], keys[middle], keys[high - 1]
+            pivot = max(min(a, b), min(max(a, b), c))
+            left, right = low, high - 1
+            while left <= right:
+                while keys[left] < pivot:
+                    left += 1
+                while keys[right] > pivot:
+                    right -= 1
+                if left <= right:
+                    keys[left], keys[right] = keys[right], keys[left]
+                    values[left], values[right] = values[right], values[left]
+                    left += 1
+                    right -= 1
+            # The longer part waits, so that few ever do.
+            if right + 1 - low > high - left:
+                stack[depth], stack[depth + 1] = low, right + 1
+                low = left
+            else:
+                stack[depth], stack[depth + 1] = left, high
+                high = right + 1
+            depth += 2
+        for index in range(low + 1, high):
+            key, value = keys[index], values[index]
+            place = index - 1
+            while place >= low and keys[place] > key:
+                keys[place + 1], values[place + 1] = keys[place], values[place]
+                place -= 1
+            keys[place + 1], values[place + 1] = key, value
+        if depth == 0:
+            return
+        depth -= 2
+        low, high = stack[depth], stack[depth + 1]
+
+
+@compiled
+def sort_windows(stream: Array, positions: Array, keys: Array, order: int, bits: int) -> None:
+    """Sort the windows at `positions`, which agree on their first token.
+
+    As many of the next tokens as fit are packed into one number and sorted by it; where windows agree on all of them,
+    the tokens after them decide.
+    """
+    packed = 63 // bits
+    todo = [(0, positions.size, 1)]
+    while todo:
+        low, high, offset = todo.pop()
+        until = min(offset + packed, order)
+        for index in range(low, high):
+            position = positions[index]
+            key = np.int64(0)
+            inside = True
+            for place in range(offset, until):
+                key <<= bits
+                if inside:
+                    token = stream[position + place]
+                    key |= token
+                    inside = token != EOS
+            keys[index] = key
+        sort_pairs(keys, positions, low, high)
+        if until == order:
+            continue
+        first = low
+        while first < high:
+            last = first + 1
+            while last < high and keys[last] == keys[first]:
+                last += 1
+            if last - first > 1:
+                ended = False
+                for place in range(offset, until):
+                    ended |= stream[positions[first] + place] == EOS
+                if not ended:
+                    todo.append((first, last, until))
+            first = last
+
+
+@compiled
+def sort_tokens(
+    stream: Array,
+    positions: Array,
+    starts: Array,
+    low: int,
+    high: int,
+    order: int,
+    bits: int,
+    shared: Array,
+    sizes: Array,
+) -> None:
+    """Sort the windows that begin with the tokens from `low` to `high`.
+
+    `shared` gets how many tokens each window shares with the one before; `sizes` how many n-grams of each order begin.
+    """
+    longest = 0
+    for token in range(low, high):
+        longest = max(longest, starts[token + 1] - starts[token])
+    keys = np.empty(longest, np.int64)
+    for token in range(low, high):
+        begin, end = starts[token], starts[token + 1]
+        if end - begin > 1:
+            sort_windows(stream, positions[begin:end], keys, order, bits)
+        for index in range(begin, end):
+            position = positions[index]
+            same = 1
+            if index > begin:
+                before = positions[index - 1]
+                while same < order and stream[position + same] == stream[before + same]:
+                    same += 1
+                    if stream[position + same - 1] == EOS:
+                        same = order
+            place = same
+            while place < order:
+                sizes[place] += 1
+                place += 1
+                if stream[position + place - 1] == EOS and place > 1:
+                    break
+            shared[index] = same
+
+
+@compiled
+def fill_trie(
+    stream: Array,
+    positions: Array,
+    starts: Array,
+    low: int,
+    high: int,
+    order: int,
+    shared: Array,
+    ends: Array,
+    words: Array,
+    first: Array,
+    counts: Array,
+) -> None:
+    """Write the n-grams that begin with the tokens from `low` to `high`; `ends[n - 1]` is where those of order n go."""
+    begins = np.zeros(order, np.int64)  # the window at which the open n-gram of each order began
+    open_until = 0  # how many orders are open
+    for token in range(low, high):
+        if order > 1:
+            first[token] = ends[1]
+        for index in range(starts[token], starts[token + 1]):
+            same = shared[index]
+            while open_until > same and open_until > 1:
+                open_until -= 1
+                counts[ends[open_until] - 1] = index - begins[open_until]
+            if same >= order:
+                continue
+            position = positions[index]
+            place = same
+            while place < order:
+                word = stream[position + place]
+                node = ends[place]
+                words[node] = word
+                ends[place] = node + 1
+                begins[place] = index
+                if place + 1 < order:
+                    first[node] = ends[place + 1]
+                place += 1
+                if word == EOS:
+                    break
+            open_until = place
+        while open_until > 1:
+            open_until -= 1
+            counts[ends[open_until] - 1] = starts[token + 1] - begins[open_until]
+        open_until = 0
+        counts[token] = starts[token + 1] - starts[token]
+
+
+@compiled
+def link_suffixes(words: Array, first: Array, links: Array, low: int, high: int) -> None:
+    """For the continuations of the nodes from `low` to `high`, the nodes without their first words.
+
+    Those of the nodes themselves are in `links` already. Both a node's continuations and its suffix's are sorted, and
+    the first are all among the second: one walk over both, in leaps.
+    """
+    for node in range(low, high):
+        suffix = links[node]
+        there, end = np.int64(first[suffix]), np.int64(first[suffix + 1])
+        for child in range(first[node], first[node + 1]):
+            word = words[child]
+            step = 1
+            while there + step < end and words[there + step] <= word:
+                there += step
+                step <<= 1
+            while step > 0:
+                if there + step < end and words[there + step] <= word:
+                    there += step
+                step >>= 1
+            links[child] = there
+
+
+@compiled
+def count_links(links: Array, low: int, high: int, counts: Array) -> None:
+    """How many of links[low:high] lead to each node."""
+    for index in range(low, high):
+        counts[links[index]] += 1
+
+
+@compiled
+def interpolate(
+    first: Array,
+    used: Array,
+    dropped: Array,
+    links: Array,
+    probs: Array,
+    backoffs: Array,
+    table: Array,
+    added: float,
+    low: int,
+    high: int,
+) -> None:
+    """p(w | h) for the contexts h from `low` to `high`, as `estimation._Work.interpolate` states it."""
+    for context in range(low, high):
+        begin, end = first[context], first[context + 1]
+        if begin == end:
+            continue
+        total, freed = added, added
+        for child in range(begin, end):
+            count = used[child]
+            total += count
+            freed += count if dropped.size and dropped[child] else table[min(count, 3)]
+        weight = freed / total
+        backoffs[context] = weight
+        for child in range(begin, end):
+            count = used[child]
+            probs[child] = (count - table[min(count, 3)]) / total + weight * probs[links[child]]
+
+
+@compiled
+def score(
+    words: Array,
+    first: Array,
+    log_probs: Array,
+    backoffs: Array,
+    missing: np.float32,
+    order: int,
+    inputs: Array,
+    targets: Array,
+    scores: Array,
+    low: int,
+    high: int,
+) -> None:
+    """log p of targets[low:high], as `scoring.score_tokens` states it; the first input is `<bos>`.
+
+    A few hundred tokens at a time take each step together: memory is slow to answer one question, and not much slower
+    to answer many that do not wait for each other.
+    """
+    contexts = np.empty(STRIDE, np.int64)
+    begins = np.empty(STRIDE, np.int64)
+    sizes = np.empty(STRIDE, np.int64)
+    middles = np.empty(STRIDE, np.int32)
+    nodes = np.empty(STRIDE, np.int64)
+    carried = np.full(order, -2)  # the n-gram of each order at the last token before
+    last = words.size - 1
+    for start in range(low, high, STRIDE):
+        count = min(STRIDE, high - start)
+        for index in range(count):
+            contexts[index] = inputs[start + index]
+            scores[start + index] = log_probs[targets[start + index]]
+        for length in range(1, order):
+            for index in range(count):
+                context = max(contexts[index], 0)
+                begins[index] = first[context]
+                # Words are sorted and differ: word w is at most the w-th, and frequent words have small numbers.
+                sizes[index] = min(first[context + 1] - first[context], targets[start + index] + 1)
+            for index in range(count):
+                middles[index] = words[min(begins[index] + (sizes[index] >> 1), last)]
+            for index in range(count):
+                nodes[index] = contexts[index]
+                if contexts[index] < 0:
+                    continue
+                word, begin, size = targets[start + index], begins[index], sizes[index]
+                if size > 1:  # binary search without branches that the processor would guess wrong
+                    half = size >> 1
+                    begin = begin + half if middles[index] <= word else begin
+                    size -= half
+                    while size > 1:
+                        half = size >> 1
+                        begin = begin + half if words[begin + half] <= word else begin
+                        size -= half
+                nodes[index] = begin if size == 1 and words[begin] == word else -1
+            for index in range(count):
+                if nodes[index] >= 0:
+                    scores[start + index] = log_probs[nodes[index]]
+                elif contexts[index] >= 0:
+                    scores[start + index] += backoffs[contexts[index]]
+                elif contexts[index] == -1:
+                    scores[start + index] += missing
+            for index in range(count):  # the n-gram found at one token is the context of the next
+                before = nodes[index - 1] if index else carried[length]
+                contexts[index] = -2 if inputs[start + index] == BOS else before
+            carried[length] = nodes[count - 1]

@@ -1,0 +1,130 @@
+"""An n-gram model: for each n-gram a log-probability, for each context the weight of backing off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seqloom.arrays import map_arrays, write_arrays
+from seqloom.models.autoregressive import Autoregressive
+from seqloom.models.ngram.scoring import score_tokens
+from seqloom.models.ngram.trie import Trie
+from seqloom.nn.state import State
+from seqloom.text.special import BOS, PAD
+
+NO_HISTORY = -2
+"""In place of a context that would reach back before `<bos>`."""
+
+
+class NgramModel(Autoregressive):
+    """p(w | h) = exp(log_probs[hw])                   where the n-gram hw is in the model,
+                exp(backoffs[h]) · p(w | h')          where it is not; h' is h without its first word.
+
+    A context h that is not in the model weighs 1: `missing` is log 1, but for stupid back-off. Interpolated models
+    have this form too: the interpolation is done once, when they are estimated.
+    """
+
+    def __init__(
+        self, trie: Trie, log_probs: NDArray[np.float32], backoffs: NDArray[np.float32], missing: float = 0.0
+    ) -> None:
+        self.trie, self.log_probs, self.backoffs, self.missing = trie, log_probs, backoffs, missing
+        for array in (trie.words, trie.first, log_probs, backoffs):
+            array.flags.writeable = False  # as a mapped file's arrays are: one compiled loop serves both
+        self.vocabulary_size = trie.vocabulary_size
+        self.order = trie.order
+
+    # ----------------------------------------------------------------------------------------------------- steps
+
+    def start(self, size: int, source: Any = None) -> State:
+        """The state: for every row the nodes of its last 1, 2, ..., N - 1 tokens."""
+        return State({"contexts": torch.full((size, self.order - 1), NO_HISTORY)})
+
+    def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        """Read tokens [batch, time]; return log p(next | all read so far) [batch, vocabulary] and the new state."""
+        contexts = state["contexts"].numpy()
+        read = tokens.numpy()
+        if read.shape[1] > self.order:  # what came before the last N - 1 tokens is forgotten
+            contexts, read = np.full_like(contexts, NO_HISTORY), read[:, -self.order :]
+        for column in read.T:
+            contexts = self._contexts_after(contexts, column)
+        position = state.position + tokens.shape[1]
+        return torch.from_numpy(self.next_log_probs(contexts)), State(
+            {"contexts": torch.from_numpy(contexts)}, position
+        )
+
+    def _contexts_after(self, contexts: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        after = np.empty_like(contexts)
+        if self.order == 1:
+            return after
+        after[:, 0] = tokens
+        shorter = contexts[:, :-1]
+        found = self.trie.find(shorter.ravel(), np.repeat(tokens, self.order - 2)).reshape(shorter.shape)
+        after[:, 1:] = np.where(shorter == NO_HISTORY, NO_HISTORY, found)
+        return after
+
+    def next_log_probs(self, contexts: NDArray[np.int64]) -> NDArray[np.float32]:
+        """log p(w | h) of all words, [batch, vocabulary]; `contexts` [batch, N - 1] as in the state.
+
+        From short contexts to long ones: every word that a context was seen with takes the place of its back-off.
+        """
+        weights = np.where(contexts >= 0, self.backoffs[np.maximum(contexts, 0)], self.missing)
+        weights = np.where(contexts == NO_HISTORY, 0.0, weights)
+        given_up = np.zeros((len(contexts), self.order), np.float32)  # by falling back on contexts of each length
+        given_up[:, :-1] = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
+        log_probs = self.log_probs[: self.vocabulary_size] + given_up[:, :1]
+        known = np.maximum(contexts, 0)
+        begins, ends = self.trie.first[known], self.trie.first[known + 1]
+        for row, length in zip(*np.nonzero((contexts >= 0) & (ends > begins)), strict=True):
+            words = slice(begins[row, length], ends[row, length])
+            log_probs[row, self.trie.words[words]] = self.log_probs[words] + given_up[row, length + 1]
+        return log_probs
+
+    # --------------------------------------------------------------------------------------------------- scoring
+
+    def token_log_probs(self, tokens: Tensor) -> Tensor:
+        """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`."""
+        rows = tokens.numpy()
+        inside = rows != PAD
+        scores = np.zeros(rows.shape, np.float32)
+        scores[inside] = self.unit_log_probs(rows[inside], inside.sum(axis=1))
+        return torch.from_numpy(scores)
+
+    def unit_log_probs(
+        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], batch_tokens: int = 0
+    ) -> NDArray[np.float32]:
+        """log p of every token of many units, one after the other in `tokens`, each from its own beginning."""
+        inputs = np.empty(len(tokens), np.int32)
+        inputs[1:] = tokens[:-1]
+        inputs[(np.cumsum(lengths) - lengths)[lengths > 0]] = BOS
+        return score_tokens(self, inputs, tokens.astype(np.int32, copy=False))
+
+    # ----------------------------------------------------------------------------------------------------- files
+
+    def save(self, path: Path, metadata: dict[str, str] | None = None) -> None:
+        """Write one file that `load` maps into memory."""
+        arrays = {
+            "levels": np.array(self.trie.levels, np.int64),
+            "missing": np.array([self.missing], np.float64),
+            "first": self.trie.first,
+            "words": self.trie.words,
+            "log_probs": self.log_probs,
+            "backoffs": self.backoffs,
+        }
+        write_arrays(path, arrays, metadata)
+
+    @classmethod
+    def load(cls, path: Path) -> NgramModel:
+        """The model in a file, not read but mapped: pages come from the disk when they are asked for."""
+        arrays = map_arrays(path, ("words", "first", "levels", "log_probs", "backoffs", "missing"))
+        trie = Trie(arrays["words"], arrays["first"], tuple(arrays["levels"].tolist()))
+        return cls(trie, arrays["log_probs"], arrays["backoffs"], float(arrays["missing"][0]))
+
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers the model holds: log-probabilities and back-off weights."""
+        return len(self.log_probs) + len(self.backoffs)
