@@ -1,4 +1,7 @@
-"""python -m benchmarks [features|decoding|all] [--device cpu|cuda|auto] [--quick] [--out FILE.md]"""
+"""python -m benchmarks [features|decoding|ngrams|all] [--device cpu|cuda|auto] [--quick] [--out FILE.md]
+
+ngrams is not part of all: it wants a text (--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from benchmarks.decoding import DecodingSizes, run_decoding
 from benchmarks.features import run_features
 from benchmarks.floor import floor_table
 from benchmarks.machine import describe
+from benchmarks.ngrams import NgramSizes, run_ngrams
 from benchmarks.setting import CPU, GPU, Sizes, Text, load_text
 from benchmarks.tables import Table
 from benchmarks.timing import FULL, FULL_GPU, QUICK, Effort
@@ -29,13 +33,17 @@ def main() -> None:
     on_gpu = device.type == "cuda"
     torch.set_float32_matmul_precision("high" if on_gpu else "highest")  # TF32 on GPUs, for both sides
     effort = QUICK if arguments.quick else FULL_GPU if on_gpu else FULL
-    text = load_text()
     parts = [_head(device)]
     print(parts[0], flush=True)
-    for table in _tables(arguments.what, text, GPU if on_gpu else CPU, device, effort):
+    if arguments.what == "ngrams":
+        tables = _ngram_tables(arguments, effort)
+    else:
+        tables = _tables(arguments.what, load_text(), GPU if on_gpu else CPU, device, effort)
+    for table in tables:
         parts.append(str(table))
         print(table, flush=True)
-    out = arguments.out or RESULTS / f"{device.type}{'-quick' if arguments.quick else ''}.md"
+    name = "ngrams" if arguments.what == "ngrams" else device.type
+    out = arguments.out or RESULTS / f"{name}{'-quick' if arguments.quick else ''}.md"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(parts), encoding="utf-8")
     _say(f"written to {out}")
@@ -43,11 +51,16 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure how fast seqloom is.")
-    parser.add_argument("what", nargs="?", default="all", choices=["features", "decoding", "all"])
+    parser.add_argument("what", nargs="?", default="all", choices=["features", "decoding", "ngrams", "all"])
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")
+    parser.add_argument("--text", type=Path, help="ngrams: a text file, one sentence per line, words between spaces")
+    parser.add_argument("--lmplz", help="ngrams: the path of KenLM's lmplz, with build_binary beside it")
     parser.add_argument("--out", type=Path, help="the Markdown file; by default results/cpu.md or results/cuda.md")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.what == "ngrams" and arguments.text is None:
+        parser.error("ngrams needs --text FILE")
+    return arguments
 
 
 def _tables(what: str, text: Text, sizes: Sizes, device: torch.device, effort: Effort) -> Iterator[Table]:
@@ -58,6 +71,11 @@ def _tables(what: str, text: Text, sizes: Sizes, device: torch.device, effort: E
         yield floor_table(results, text.vocabulary, device, effort)
     if what in ("decoding", "all"):
         yield run_decoding(text, DecodingSizes(), device, effort, _say)
+
+
+def _ngram_tables(arguments: argparse.Namespace, effort: Effort) -> Iterator[Table]:
+    sizes = NgramSizes(repeats=(1, 2), repetitions=1) if arguments.quick else NgramSizes()
+    yield from run_ngrams(arguments.text, arguments.lmplz, sizes, effort, _say)
 
 
 def _head(device: torch.device) -> str:

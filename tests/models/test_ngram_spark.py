@@ -71,8 +71,8 @@ def odd_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("odd")
     plain, zipped, named = folder / "odd.txt", folder / "odd.txt.gz", folder / "a [b] {c} *%20é.txt"
     plain.write_bytes(ODD.encode())
-    zipped.write_bytes(gzip.compress(ODD.encode()) + gzip.compress("\r\n\nseven eight\n".encode()))
-    named.write_bytes("nine \\ ten\nten\n".encode())
+    zipped.write_bytes(gzip.compress(ODD.encode()) + gzip.compress(b"\r\n\nseven eight\n"))
+    named.write_bytes(b"nine \\ ten\nten\n")
     return list(map(str, [plain, zipped, named, plain]))
 
 
@@ -208,7 +208,9 @@ def test_without_a_java_that_works_the_error_says_so(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, "", "", "", str(tmp_path / "none"), os.environ["PATH"], str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     missing, elsewhere, failing = done.stdout.splitlines()
-    assert missing == elsewhere == "counting on Spark needs Java 17 or newer: install it, or set JAVA_HOME to where it is"
+    assert (
+        missing == elsewhere == "counting on Spark needs Java 17 or newer: install it, or set JAVA_HOME to where it is"
+    )
     assert re.match(r"Spark did not start on local\[\*\]: .* Java is 17 or newer$", failing)
 
 
@@ -245,7 +247,7 @@ def test_a_text_to_learn_nothing_from_is_an_error(spark_output: Path, tmp_path: 
             text.count_ngrams(train_tokenizer(WhitespaceText(), ["a b"]), 2)
     with (
         SparkText.open(str(corpus_file)) as text,
-        pytest.raises(DataError, match="seen 1000 times; lower text.min_count"),
+        pytest.raises(DataError, match=r"seen 1000 times; lower text\.min_count"),
     ):
         text.train_tokenizer(WhitespaceText(min_count=1000))
 
@@ -276,7 +278,7 @@ def test_what_spark_would_misread_is_refused_before_it_starts(tmp_path: Path, na
 
 
 def test_units_other_than_lines_are_refused(corpus_file: Path) -> None:
-    with pytest.raises(UserError, match="set data.unit=line"), SparkText.open(str(corpus_file), "paragraph"):
+    with pytest.raises(UserError, match=r"set data\.unit=line"), SparkText.open(str(corpus_file), "paragraph"):
         pass
 
 

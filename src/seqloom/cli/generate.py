@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, output_file, read_batches
+from seqloom.cli.options import Device, Json, Run, output_file, read_batches, to_json
 
 if TYPE_CHECKING:
     from seqloom.runs import Decoding, Generated, TrainedLanguageModel
@@ -106,12 +106,11 @@ def _named(option: str, values: list[str]) -> list[tuple[str, float]]:
 
 def _write(out: IO[str], prompts: list[str], results: list[list[Generated]], json: bool) -> None:
     from dataclasses import asdict
-    from json import dumps
 
     for prompt, outputs in zip(prompts, results, strict=True):
         if json:
             record = {"input": prompt, "outputs": [asdict(output) for output in outputs]}
-            out.write(dumps(record, ensure_ascii=False) + "\n")
+            out.write(to_json(record) + "\n")
         else:
             for output in outputs:
                 out.write((prompt + output.text).replace("\n", " ") + "\n")

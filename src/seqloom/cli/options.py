@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -26,10 +27,23 @@ def first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def to_json(value: Any) -> str:
+    """One JSON object on one line. JSON has no infinity: the log-probability of what is impossible is null."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+
+
 def print_json(value: Any) -> None:
     """One JSON object on one line of stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(to_json(value) + "\n")
     sys.stdout.flush()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def read_batches(name: str, size: int) -> Iterator[list[str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import typer
 
 from seqloom.cli.options import Device, Input, Json, Run, print_json, read_batches
@@ -37,13 +35,8 @@ def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = Fa
     perplexities = (total.perplexity, total.known_perplexity) if tokens else (None, None)
     if json:
         counts = {"total_log_prob": log_prob, "tokens": tokens, "unknown": unknown}
-        print_json(counts | dict(zip(("perplexity", "known_perplexity"), map(_finite, perplexities), strict=True)))
+        print_json(counts | dict(zip(("perplexity", "known_perplexity"), perplexities, strict=True)))
     else:
         typer.echo(f"total\t{log_prob:.4f}\ntokens\t{tokens}\nunknown\t{unknown}")
         for name, value in zip(("perplexity", "known perplexity"), perplexities, strict=True):
             typer.echo(f"{name}\t" + (f"{value:.4f}" if value is not None else "none (no text)"))
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity: a text that the model calls impossible has no perplexity."""
-    return value if value is not None and math.isfinite(value) else None

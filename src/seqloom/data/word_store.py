@@ -13,9 +13,12 @@ import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seqloom.config.schema import WhitespaceText
 from seqloom.data.corpus import Corpus
@@ -70,6 +73,7 @@ def _learn(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceTokenizer,
         vocabulary = Vocabulary.from_counts(counts, config.min_count, config.max_size)
         if not vocabulary.ordinary:
             raise DataError("no words to learn")
+        tokenizer = WhitespaceTokenizer(vocabulary)
         final = np.array([*range(len(SPECIALS)), *vocabulary.ids(words)])
         totals = Totals(
             units=tokens - int(seen.sum()),
@@ -78,18 +82,21 @@ def _learn(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceTokenizer,
             characters=characters,
             unknown=int(seen[final[len(SPECIALS) :] == UNK].sum()),
         )
-        tokenizer = WhitespaceTokenizer(vocabulary)
         recipe = json.dumps([FORMAT, corpus.fingerprint, tokenizer.to_json()], sort_keys=True)
         folder = stores / hashlib.sha256(recipe.encode()).hexdigest()[:32]
-        final = final.astype(np.uint16 if tokenizer.size <= 1 << 16 else np.uint32)
-        with atomic_folder(folder) as temporary:
-            numbers.seek(0)
-            with open(temporary / "tokens.bin", "wb") as file:
-                while len(ids := np.fromfile(numbers, np.int32, BLOCK)):
-                    final[ids].tofile(file)
-            header = {"format": FORMAT, "dtype": final.dtype.name, "totals": asdict(totals)}
-            write_json(temporary / "store.json", header)
+        _write(folder, numbers, final.astype(np.uint16 if tokenizer.size <= 1 << 16 else np.uint32), totals)
     return tokenizer, TokenStore.open(folder)
+
+
+def _write(folder: Path, numbers: IO[bytes], final: NDArray[np.unsignedinteger], totals: Totals) -> None:
+    """The store of all numbers in a file, each replaced by its final id."""
+    numbers.seek(0)
+    with atomic_folder(folder) as temporary:
+        with open(temporary / "tokens.bin", "wb") as file:
+            while len(some := np.fromfile(numbers, np.int32, BLOCK)):
+                final[some].tofile(file)
+        header = {"format": FORMAT, "dtype": final.dtype.name, "totals": asdict(totals)}
+        write_json(temporary / "store.json", header)
 
 
 def _blocks(corpus: Corpus) -> Iterator[bytes]:

@@ -62,7 +62,7 @@ def compare(
     ladder = Ladder(
         title="The ladder on " + _shown(first.data.train),
         corpus=_shown(first.data.train),
-        tokenizer=first.text.kind,
+        tokenizer=materials.tokenizer.kind,
         vocabulary_size=materials.tokenizer.size,
         training_tokens=len(materials.train),
         validation_tokens=len(valid),

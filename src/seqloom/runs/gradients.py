@@ -28,7 +28,7 @@ def gradient_norms(run: str | Path, length: int = 64, initial: bool = False) -> 
     """
     trained = TrainedLanguageModel.load(run, device="cpu")
     if not isinstance(trained.config.model, LanguageModelConfig) or not isinstance(trained.model, LanguageModel):
-        raise UserError(f"{run} is an n-gram model: it was counted, there are no gradients to look at")
+        raise UserError(f"{run} is a model of kind {trained.config.model.kind!r}: it was not trained by gradients")
     store = prepare(trained.config, trained.tokenizer).validation()
     if len(store) <= length:
         raise DataError(f"the validation text of {run} has {len(store)} tokens; choose a length below that")

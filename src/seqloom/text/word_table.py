@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from seqloom.compiling import compiled
 from seqloom.text.special import EOS, SPECIALS, UNK
 
 Bytes = NDArray[np.uint8]
@@ -111,7 +111,7 @@ def _extended(array: NDArray[Any], used: int, more: int) -> NDArray[Any]:
     return extended
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _number(
     text: Bytes,
     at: int,
@@ -189,7 +189,7 @@ def _number(
     return at, written, size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _white(text: Bytes, at: int) -> int:
     """How many bytes the white space beyond ASCII takes that stands at a place; 0 where there is none."""
     first, second = text[at], text[at + 1]
@@ -207,13 +207,13 @@ def _white(text: Bytes, at: int) -> int:
     return 3 if 0x80 <= third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF else 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _place(head: int, tail: int, mask: int) -> int:
     """The slot where the search for a word begins."""
     return ((head * MIX ^ tail) * MIX >> 32) & mask
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _doubled(slots: Numbers) -> Numbers:
     """The same words in a table of twice the size."""
     doubled = np.zeros((2 * len(slots), 4), np.int64)

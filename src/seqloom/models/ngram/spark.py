@@ -54,8 +54,8 @@ SPLITS: dict[str, Callable[[str], list[str]]] = {"words": split_words, "whitespa
 
 
 @contextmanager
-def spark_session(master: str = "local[*]") -> Iterator[SparkSession]:
-    """The Spark session there is or, while the block lasts, a new one on `master`.
+def spark_session(master: str | None = None) -> Iterator[SparkSession]:
+    """The Spark session there is or, while the block lasts, a new one on `master`; on this machine if none is named.
 
     Under `spark-submit` the master, the name and the logs have been settled by it.
     """
@@ -69,7 +69,7 @@ def spark_session(master: str = "local[*]") -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
-    session = _start(SparkSession.builder, master)
+    session = _start(SparkSession.builder, master or "local[*]")
     try:
         yield session
     finally:
@@ -150,7 +150,7 @@ class SparkText:
 
     @classmethod
     @contextmanager
-    def open(cls, files: str | Sequence[str], unit: str = "line", master: str = "local[*]") -> Iterator[SparkText]:
+    def open(cls, files: str | Sequence[str], unit: str = "line", master: str | None = None) -> Iterator[SparkText]:
         """Files by path, or by an address such as hdfs://... or s3a://..., which may be a folder or a pattern."""
         if unit != "line":
             raise ConfigError(
