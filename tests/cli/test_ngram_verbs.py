@@ -139,7 +139,7 @@ def test_a_line_of_ten_megabytes_is_a_line(trained: Any) -> None:
     sums_to_one(run, "a b")
     (score,) = seqloom.load(run).score("a b c d")
     assert score.tokens == 5
-    assert score.log_prob > math.log(1e-6)
+    assert score.log_prob > math.log(1e-9)  # only its end surprises
 
 
 def test_control_characters_are_characters_of_words_or_white_space(trained: Any) -> None:
