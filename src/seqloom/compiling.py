@@ -1,4 +1,4 @@
-"""Compiled loops: numba compiles them when they are first called and keeps the result; the user is told when it does."""
+"""Compiled loops: numba compiles them at their first call and keeps the result; the user is told when it does."""
 
 from __future__ import annotations
 

@@ -13,7 +13,9 @@ import pytest
 SEQLOOM = [sys.executable, "-m", "seqloom"]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["presets"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["inspect", "ngrams", "--help"], ["presets"], ["--version"]]
+)
 def test_help_does_not_wait_for_torch(arguments: list[str]) -> None:
     watched = (
         "import sys, atexit\n"

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import seqloom
 from seqloom.config.schema import BpeText, CharacterText, TextConfig, WhitespaceText, WordText
 from seqloom.errors import DataError, UserError
 from seqloom.models.ngram import spark
@@ -86,6 +87,14 @@ def assert_same(counts: Counts, expected: Counts) -> None:
     np.testing.assert_array_equal(counts.trie.words, expected.trie.words)
     np.testing.assert_array_equal(counts.trie.first, expected.trie.first)
     np.testing.assert_array_equal(counts.counts, expected.counts)
+    assert newest_last(counts) == newest_last(expected)
+
+
+def newest_last(counts: Counts) -> list[int]:
+    """The words in the order in which the text first has them."""
+    assert counts.appearance is not None
+    words = np.flatnonzero(counts.appearance >= 0)
+    return [word for word in words[counts.appearance[words].argsort()].tolist() if word != EOS]
 
 
 # ---------------------------------------------------------------------------------------------------- the same counts
@@ -293,3 +302,14 @@ def test_a_damaged_file_is_named_and_standard_output_is_left_alone(spark_output:
     with SparkText.open(str(damaged)) as text, pytest.raises(DataError, match=r"damaged\.gz .*end of input"):
         text.train_tokenizer(WhitespaceText())
     assert spark_output.read_bytes() == b""
+
+
+def test_a_run_counted_on_spark_is_the_run_counted_here(spark_output: Path, tmp_path: Path) -> None:
+    text = Path(__file__).parent.parent / "fixtures" / "arpa" / "last.txt"  # where the order of the words matters
+    settings = [f"data.train={text}", "text.kind=whitespace", "model.order=3"]
+    for name, engine in (("spark", ["engine=spark"]), ("here", [])):
+        seqloom.train("ngram", [*settings, *engine], tmp_path / name)
+    for file in ("model.safetensors", "tokenizer.json"):
+        assert (tmp_path / "spark" / file).read_bytes() == (tmp_path / "here" / file).read_bytes()
+    with pytest.raises(UserError, match=r"data\.valid"):
+        seqloom.train("ngram", [*settings, "engine=spark", "data.valid_fraction=0.1"], tmp_path / "held-out")

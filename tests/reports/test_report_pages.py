@@ -12,7 +12,15 @@ import pytest
 from rich.console import Console
 
 from seqloom.errors import DataError, SeqloomError
-from seqloom.reports import Ladder, ladder_json, ladder_table, write_ladder_report, write_run_report
+from seqloom.reports import (
+    Ladder,
+    ladder_json,
+    ladder_table,
+    mixture_section,
+    training_section,
+    write_ladder_report,
+    write_run_report,
+)
 from seqloom.reports.html import Markup, element, page
 from seqloom.reports.ladder_report import summary
 
@@ -67,7 +75,8 @@ def ladder_page(ladder: Ladder, tmp_path: Path) -> str:
 def run_page(entries: list[dict[str, float]], tmp_path: Path) -> str:
     figures = {"perplexity": 123.456, "parameters": 1_320_704, "bits_per_character": math.inf}
     config = "text:\n  kind: words # <script>alert(1)</script>\n"
-    write_run_report(tmp_path / "r.html", "LSTM & <i>co</i>", config, entries, figures, ["said <b>he</b>", "再见"])
+    curves, samples = training_section(entries), ["said <b>he</b>", "再见"]
+    write_run_report(tmp_path / "r.html", "LSTM & <i>co</i>", config, curves, figures, samples)
     return (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -154,10 +163,19 @@ def test_a_run_report_escapes_and_shows_its_parts(run_page: str):
 
 
 def test_a_run_without_metrics_figures_or_samples_has_a_report(tmp_path: Path):
-    write_run_report(tmp_path / "report.html", "A run", "seed: 0\n", [], {}, [])
+    write_run_report(tmp_path / "report.html", "A run", "seed: 0\n", training_section([]), {}, [])
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     Outline(text)
     assert "nothing was logged yet" in text
+
+
+def test_a_mixture_is_shown_as_its_runs_with_their_weights():
+    entry = {"weights": [0.25, 0.75], "perplexities": [120.0, 90.0], "perplexity": 81.234}
+    text = mixture_section(["runs/a", "runs/<b>"], entry)
+    outline = Outline(text)
+    assert outline.tables[0][1:] == [["runs/a", "0.250", "120.0"], ["runs/<b>", "0.750", "90.0"]]
+    assert outline.best == ["90.0"]
+    assert "perplexity 81.23" in text
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan])

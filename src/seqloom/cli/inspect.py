@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Json, print_json
+from seqloom.cli.options import Json, Run, print_json
+
+if TYPE_CHECKING:
+    from seqloom.reports import OrderCoverage
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Look inside a trained model.")
 
@@ -46,3 +49,59 @@ def gradients(
         else:
             typer.echo(f"{run}: 1 word back {values[1]:.3g}, {length - 1} words back {values[-1]:.3g}")
     typer.echo(f"picture: {out}", err=True)
+
+
+@app.command()
+def ngrams(
+    run: Run,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(help="Text to look up (repeatable); else data.test of the run, or its validation text."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The picture: .svg, .png or .pdf.")] = Path("ngrams.svg"),
+    json: Json = False,
+) -> None:
+    """How sparse an n-gram model's counts are, and how much of another text is among them.
+
+    For each order: the distinct n-grams of the training text, how many of them it holds only once, and the discounts.
+    Then, for a held-out text, how many of its n-grams are in the model; and by the longest n-gram that the model has
+    for a token, how many tokens there are and their perplexity.
+
+    \b
+    Examples:
+      seqloom inspect ngrams runs/ngram --source test.txt
+      seqloom inspect ngrams runs/ngram --out sparsity.png --json
+    """
+    from seqloom.data.corpus import Corpus
+    from seqloom.data.store import TokenStore
+    from seqloom.errors import UserError
+    from seqloom.models import NgramModel
+    from seqloom.reports import ngram_coverage, ngram_orders, ngram_picture, ngram_tables, save
+    from seqloom.runs import load
+    from seqloom.training import read_metrics
+
+    trained = load(run, "cpu")
+    if not isinstance(trained.model, NgramModel):
+        raise UserError(f"{run} is a model of kind {trained.config.model.kind!r}: it has no n-grams to look at")
+    data = trained.config.data
+    corpus = Corpus.open(source, data.unit, data.field) if source else trained.reference()
+    orders = ngram_orders(trained.model, read_metrics(run))
+    coverage = ngram_coverage(trained.model, TokenStore.of(corpus, trained.tokenizer)) if corpus else []
+    save(ngram_picture(orders, coverage), out)
+    if json:
+        print_json({"run": str(run), "orders": orders, "text": _records(coverage)})
+    else:
+        from rich.console import Console
+
+        for table in ngram_tables(orders, coverage):
+            Console().print(table)
+    typer.echo(f"picture: {out}", err=True)
+
+
+def _records(coverage: list[OrderCoverage]) -> list[dict[str, Any]]:
+    """One for each order; JSON has neither infinity nor undefined numbers, so null stands for both."""
+    from dataclasses import asdict
+    from math import isfinite
+
+    records = [asdict(order) | {"perplexity": order.perplexity} for order in coverage]
+    return [{key: value if isfinite(value) else None for key, value in record.items()} for record in records]

@@ -57,10 +57,21 @@ class TokenStore:
         totals = Totals(**header["totals"])
         return cls(np.memmap(folder / "tokens.bin", dtype=header["dtype"], mode="r", shape=(totals.tokens,)), totals)
 
+    @staticmethod
+    def folder(corpus: Corpus, tokenizer: Tokenizer) -> Path:
+        """Where the store of a corpus under a tokeniser is kept: another place for each content of both."""
+        recipe = json.dumps([FORMAT, corpus.fingerprint, tokenizer.to_json()], sort_keys=True)
+        return cache_folder() / "tokens" / hashlib.sha256(recipe.encode()).hexdigest()[:32]
+
+    @staticmethod
+    def dtype(tokenizer: Tokenizer) -> np.dtype[np.unsignedinteger]:
+        """The smallest numbers that hold all ids."""
+        return np.dtype(np.uint16 if tokenizer.size <= 1 << 16 else np.uint32)
+
     @classmethod
     def build(cls, texts: Iterable[str], tokenizer: Tokenizer, folder: Path) -> TokenStore:
         """Encode `texts` in a stream into `folder`."""
-        dtype = np.dtype(np.uint16 if tokenizer.size <= 1 << 16 else np.uint32)
+        dtype = cls.dtype(tokenizer)
         units = tokens = words = characters = unknown = 0
         with atomic_folder(folder) as temporary:
             with open(temporary / "tokens.bin", "wb") as file:
@@ -77,15 +88,13 @@ class TokenStore:
                     array.tofile(file)
             if not tokens:
                 raise DataError("the corpus is empty: there is no text to learn from or to score")
-            totals = Totals(units, tokens, words, characters, unknown)
-            write_json(temporary / "store.json", {"format": FORMAT, "dtype": dtype.name, "totals": asdict(totals)})
+            write_header(temporary, dtype, Totals(units, tokens, words, characters, unknown))
         return cls.open(folder)
 
     @classmethod
     def of(cls, corpus: Corpus, tokenizer: Tokenizer) -> TokenStore:
         """The store of a corpus under a tokeniser: from the cache when neither changed, else built."""
-        recipe = json.dumps([FORMAT, corpus.fingerprint, tokenizer.to_json()], sort_keys=True)
-        folder = cache_folder() / "tokens" / hashlib.sha256(recipe.encode()).hexdigest()[:32]
+        folder = cls.folder(corpus, tokenizer)
         if (folder / "store.json").is_file():
             return cls.open(folder)
         try:
@@ -95,6 +104,11 @@ class TokenStore:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def write_header(folder: Path, dtype: np.dtype[np.unsignedinteger], totals: Totals) -> None:
+    """Say what is in `tokens.bin`."""
+    write_json(folder / "store.json", {"format": FORMAT, "dtype": dtype.name, "totals": asdict(totals)})
 
 
 _END = np.array([EOS])

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import hashlib
-import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -22,9 +19,9 @@ from numpy.typing import NDArray
 
 from seqloom.config.schema import WhitespaceText
 from seqloom.data.corpus import Corpus
-from seqloom.data.store import FORMAT, TokenStore, Totals, cache_folder
+from seqloom.data.store import TokenStore, Totals, cache_folder, write_header
 from seqloom.errors import DataError
-from seqloom.files import atomic_folder, write_json
+from seqloom.files import atomic_folder
 from seqloom.text import UNK, Vocabulary, WhitespaceTokenizer, count_words
 from seqloom.text.reading import GZIP_MAGIC
 from seqloom.text.special import SPECIALS
@@ -82,9 +79,8 @@ def _learn(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceTokenizer,
             characters=characters,
             unknown=int(seen[final[len(SPECIALS) :] == UNK].sum()),
         )
-        recipe = json.dumps([FORMAT, corpus.fingerprint, tokenizer.to_json()], sort_keys=True)
-        folder = stores / hashlib.sha256(recipe.encode()).hexdigest()[:32]
-        _write(folder, numbers, final.astype(np.uint16 if tokenizer.size <= 1 << 16 else np.uint32), totals)
+        folder = TokenStore.folder(corpus, tokenizer)
+        _write(folder, numbers, final.astype(TokenStore.dtype(tokenizer)), totals)
     return tokenizer, TokenStore.open(folder)
 
 
@@ -95,8 +91,7 @@ def _write(folder: Path, numbers: IO[bytes], final: NDArray[np.unsignedinteger],
         with open(temporary / "tokens.bin", "wb") as file:
             while len(some := np.fromfile(numbers, np.int32, BLOCK)):
                 final[some].tofile(file)
-        header = {"format": FORMAT, "dtype": final.dtype.name, "totals": asdict(totals)}
-        write_json(temporary / "store.json", header)
+        write_header(temporary, final.dtype, totals)
 
 
 def _blocks(corpus: Corpus) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from seqloom.files import write_text
 from seqloom.reports import html
+from seqloom.reports.columns import Column
 from seqloom.reports.numbers import significant
 from seqloom.reports.plots import training_curve
 from seqloom.reports.style import svg
@@ -17,19 +18,40 @@ def write_run_report(
     path: Path,
     title: str,
     config_yaml: str,
-    metrics_entries: Sequence[Mapping[str, Any]],
+    training: html.Markup,
     figures: Mapping[str, float],
     samples: Sequence[str],
 ) -> None:
-    """Write the page to `path`, atomically. `figures` are the run's numbers by name, `samples` what it wrote."""
-    curve = svg(training_curve(metrics_entries), "Loss, learning rate, gradient norm and speed over the training steps")
+    """Write the page to `path`, atomically.
+
+    `training` is what there is to show of how the model came about, `figures` are the run's numbers by name, `samples`
+    what it wrote.
+    """
     parts = [html.facts((_words(name), _number(value)) for name, value in figures.items())] if figures else []
-    parts.append(html.section("Training", html.figure(curve, "What was logged, by optimiser step.")))
+    parts.append(training)
     if samples:
         texts = [html.element("p", sample.strip(), class_="sample", dir="auto") for sample in samples]
         parts.append(html.section("What it writes", *texts))
     parts.append(html.section("Configuration", html.element("pre", html.code(config_yaml))))
     write_text(Path(path), html.page(title, *parts))
+
+
+def training_section(entries: Sequence[Mapping[str, Any]]) -> html.Markup:
+    """The training of a neural model: its `metrics.jsonl` as curves."""
+    curve = svg(training_curve(entries), "Loss, learning rate, gradient norm and speed over the training steps")
+    return html.section("Training", html.figure(curve, "What was logged, by optimiser step."))
+
+
+def mixture_section(runs: Sequence[str], entry: Mapping[str, Any]) -> html.Markup:
+    """The runs that an interpolation is made of, from the one entry of its `metrics.jsonl`."""
+    columns = [
+        Column("weight", "", entry["weights"], None, "weight", decimals=4),
+        Column("perplexity", "held-out text, alone", entry["perplexities"], "lower", "perpl."),
+    ]
+    together = (
+        f"Together: perplexity {significant(entry['perplexity'], 4)} on the text that the weights were fitted to."
+    )
+    return html.section("Mixture", html.table("Run", [(run, "") for run in runs], columns), html.element("p", together))
 
 
 def _words(name: str) -> str:

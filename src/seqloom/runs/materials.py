@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from seqloom.config import RunConfig
-from seqloom.config.schema import RunText, WhitespaceText
+from seqloom.config.schema import RunText, SparkEngine, WhitespaceText
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore, cache_folder
 from seqloom.data.word_store import learn_words
@@ -35,7 +35,10 @@ class Materials:
 
 def settled(config: RunConfig) -> RunConfig:
     """The configuration with `data.unit` decided."""
-    unit = Corpus.open(config.data.train, config.data.unit, config.data.field).unit
+    if isinstance(config.engine, SparkEngine):  # reads lines, and files that may be on no disk of ours
+        unit = "line" if config.data.unit == "auto" else config.data.unit
+    else:
+        unit = Corpus.open(config.data.train, config.data.unit, config.data.field).unit
     return config.model_copy(update={"data": config.data.model_copy(update={"unit": unit})})
 
 

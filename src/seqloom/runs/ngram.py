@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from seqloom.config import RunConfig
 from seqloom.config.schema import LocalEngine, NgramModelConfig
-from seqloom.data.store import cache_folder
+from seqloom.data.corpus import Corpus
+from seqloom.data.store import TokenStore, cache_folder
 from seqloom.errors import ConfigError
 from seqloom.metrics import unit_likelihood
-from seqloom.models.ngram import Estimate, Workspace, count, estimate
+from seqloom.models.ngram import Counts, Estimate, Workspace, count, estimate
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.materials import prepare
 from seqloom.text import Tokenizer
@@ -29,18 +31,20 @@ def train_ngram(
 
 def _train(config: RunConfig, tokenizer: Tokenizer | None, folder: RunFolder, reporter: Reporter) -> None:
     assert isinstance(config.model, NgramModelConfig)
-    assert isinstance(config.engine, LocalEngine)
     if config.model.smoothing == "imported":
         raise ConfigError("model.smoothing is 'imported', the mark of a model that was read: choose one to train with")
     began = time.perf_counter()
-    materials = prepare(config, tokenizer)
-    space = Workspace(config.engine.memory * 1e9, cache_folder())
-    tokens = len(materials.train)
-    reporter.say(f"counting the n-grams of {tokens:,} tokens")
-    counts = count(materials.train.tokens, config.model.order, materials.tokenizer.size, space)
-    reporter.say(f"estimating {len(counts.trie.words):,} probabilities, {config.model.smoothing}")
-    found = estimate(counts, config.model, space)
-    folder.write(config, materials.tokenizer)
+    memory = config.engine.memory * 1e9 if isinstance(config.engine, LocalEngine) else math.inf
+    space = Workspace(memory, cache_folder())
+    if isinstance(config.engine, LocalEngine):
+        counted = _count_here(config, config.model.order, tokenizer, space, reporter)
+    else:
+        reporter.say("counting n-grams on Spark")
+        counted = _count_on_spark(config, config.model.order, tokenizer, config.engine.master)
+    tokens = counted.counts.tokens
+    reporter.say(f"estimating {len(counted.counts.trie.words):,} probabilities, {config.model.smoothing}")
+    found = estimate(counted.counts, config.model, space)
+    folder.write(config, counted.tokenizer)
     found.model.save(folder.weights_file)
     seconds = time.perf_counter() - began
     entry: dict[str, Any] = {
@@ -50,14 +54,45 @@ def _train(config: RunConfig, tokenizer: Tokenizer | None, folder: RunFolder, re
         "tokens_per_second": tokens / seconds,
         "orders": [asdict(figures) for figures in found.figures],
     }
-    if materials.valid is not None:
-        validation = unit_likelihood(found.model, materials.valid)
+    if counted.valid is not None:
+        validation = unit_likelihood(found.model, counted.valid)
         entry |= {"valid_loss": validation.cross_entropy, "valid_perplexity": validation.perplexity}
     journal = Journal(folder.path)
     journal.write(entry)
     journal.close()
     for remark in _remarks(found):
         reporter.say(remark)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The tokeniser, the counts of the training text, and the validation text if there is one."""
+
+    tokenizer: Tokenizer
+    counts: Counts
+    valid: TokenStore | None
+
+
+def _count_here(
+    config: RunConfig, order: int, tokenizer: Tokenizer | None, space: Workspace, reporter: Reporter
+) -> _Counted:
+    materials = prepare(config, tokenizer)
+    reporter.say(f"counting the n-grams of {len(materials.train):,} tokens")
+    counts = count(materials.train.tokens, order, materials.tokenizer.size, space)
+    return _Counted(materials.tokenizer, counts, materials.valid)
+
+
+def _count_on_spark(config: RunConfig, order: int, tokenizer: Tokenizer | None, master: str | None) -> _Counted:
+    from seqloom.models.ngram.spark import SparkText
+
+    data = config.data
+    if data.valid is None and data.valid_fraction > 0:
+        raise ConfigError("Spark holds no text out: name one with data.valid, or set data.valid_fraction=0")
+    with SparkText.open(data.train, data.unit, master) as text:
+        tokenizer = tokenizer or text.train_tokenizer(config.text)
+        counts = text.count_ngrams(tokenizer, order)
+    valid = TokenStore.of(Corpus.open(data.valid, data.unit, data.field), tokenizer) if data.valid else None
+    return _Counted(tokenizer, counts, valid)
 
 
 def _remarks(found: Estimate) -> list[str]:

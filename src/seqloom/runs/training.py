@@ -9,13 +9,21 @@ from typing import Any
 import torch
 
 from seqloom.config import RunConfig, load_config
-from seqloom.config.schema import LanguageModelConfig
+from seqloom.config.schema import InterpolationConfig, LanguageModelConfig
+from seqloom.data.store import TokenStore
 from seqloom.data.windows import training_windows
 from seqloom.errors import UserError
 from seqloom.files import clear_unfinished
 from seqloom.metrics import stream_likelihood
-from seqloom.models import build_language_model
-from seqloom.reports import write_run_report
+from seqloom.models import NgramModel, build_language_model
+from seqloom.reports import (
+    mixture_section,
+    ngram_coverage,
+    ngram_orders,
+    ngram_section,
+    training_section,
+    write_run_report,
+)
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.interpolation import train_interpolation
 from seqloom.runs.language import TrainedLanguageModel
@@ -79,13 +87,23 @@ def _train_neural(
 
 
 def _report(trained: TrainedLanguageModel) -> None:
-    """`report.html` of the run: its figures, curves, configuration and some samples."""
+    """`report.html` of the run: its figures, how it came about, its configuration and some samples."""
+    config, metrics, held_out = trained.config.model, read_metrics(trained.path), trained.reference()
+    if isinstance(trained.model, NgramModel):
+        text = TokenStore.of(held_out, trained.tokenizer) if held_out else None
+        section = ngram_section(
+            ngram_orders(trained.model, metrics), ngram_coverage(trained.model, text) if text else []
+        )
+    elif isinstance(config, InterpolationConfig) and metrics:
+        section = mixture_section(config.runs, metrics[-1])
+    else:
+        section = training_section(metrics)
     write_run_report(
         trained.path / "report.html",
         trained.path.name,
         (trained.path / "config.yaml").read_text(encoding="utf-8"),
-        read_metrics(trained.path),
-        {"parameters": trained.parameters, **(trained.evaluate().as_dict() if trained.reference() else {})},
+        section,
+        {"parameters": trained.parameters, **(trained.evaluate().as_dict() if held_out else {})},
         trained.sample(SAMPLES, max_length=60, temperature=0.8),
     )
 

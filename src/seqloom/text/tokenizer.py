@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.errors import DataError
-from seqloom.files import write_json
+from seqloom.files import write_text
 from seqloom.text.special import BOS, EOS, PAD
 from seqloom.text.vocabulary import Vocabulary
 
@@ -91,8 +92,8 @@ class Tokenizer(ABC):
             raise DataError(f"the {cls.kind} tokeniser is damaged ({type(error).__name__}: {error})") from error
 
     def save(self, path: Path) -> None:
-        """Write one JSON document, atomically; `load_tokenizer` reads it."""
-        write_json(path, self.to_json())
+        """Write one JSON document, atomically; `load_tokenizer` reads it. (On one line: lists of words are long.)"""
+        write_text(path, json.dumps(self.to_json(), ensure_ascii=False) + "\n")
 
     def prepare(self, text: str) -> str:
         """What happens to a text before it is split."""

@@ -19,15 +19,15 @@ class Vocabulary:
     def __init__(self, tokens: Sequence[str]) -> None:
         """`tokens`: the ordinary tokens, most frequent first; their ids begin after the special symbols'."""
         self._tokens = [*SPECIALS, *tokens]
-        self._ids = _Ids((token, id) for id, token in enumerate(self._tokens) if id >= len(SPECIALS))
+        self._ids = _Ids(zip(tokens, range(len(SPECIALS), len(self._tokens)), strict=True))
         if len(self._ids) != len(tokens) or not self._ids.keys().isdisjoint(SPECIALS):
             raise DataError("a vocabulary must not hold a token twice, nor a special symbol as an ordinary token")
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, int], min_count: int = 1, max_size: int | None = None) -> Vocabulary:
         """Keep the `max_size` most frequent tokens among those seen `min_count` times; ties go by the alphabet."""
-        frequent = [token for token, count in counts.items() if count >= min_count and token not in SPECIALS]
-        frequent.sort(key=lambda token: (-counts[token], token))
+        frequent = sorted(token for token, count in counts.items() if count >= min_count and token not in SPECIALS)
+        frequent.sort(key=counts.__getitem__, reverse=True)  # keeps the alphabet among equals
         return cls(frequent[:max_size])
 
     @property

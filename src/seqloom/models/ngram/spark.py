@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -211,8 +211,19 @@ class SparkText:
                 raise DataError(f"{', '.join(self.paths)}: the corpus is empty: there is no text to learn from")
             borders = _borders(sum(length for length, _ in samples), [sample for _, sample in samples])
             dealt = encoded.flatMap(lambda tokens: _deal(*sorted_windows(tokens, order), borders))
+            appearance = self._appearance(document, tokenizer.size)
             with _kept(dealt.partitionBy(len(borders) + 1, int).mapPartitions(_merge)) as buckets:
-                return counts_of_windows(*_gather(buckets, order), tokenizer.size)
+                return counts_of_windows(*_gather(buckets, order), tokenizer.size, appearance)
+
+    def _appearance(self, document: dict[str, Any], vocabulary_size: int) -> NDArray[np.int64]:
+        """The tokens numbered as they are first seen, the files read in the order in which they were named."""
+        rows = self._table().select("value", "_metadata.file_path", "_metadata.file_block_start").rdd
+        named = [_plain(re.sub(r"\\(.)", r"\1", path)) for path in self.paths]  # without the marks against patterns
+        found = rows.mapPartitions(lambda rows: _first_seen(rows, document, named)).reduceByKey(min).collect()
+        found.sort(key=lambda pair: pair[1])
+        appearance = np.full(vocabulary_size, -1)
+        appearance[[token for token, _ in found]] = np.arange(len(found))
+        return appearance
 
     def _table(self) -> DataFrame:
         # Spark takes a byte order mark off. Of itself it would end lines at a lone "\r", too.
@@ -243,6 +254,11 @@ class SparkText:
             f"{address}: not UTF-8; convert the file from its encoding, e.g. iconv -f latin1 -t utf-8 "
             "(and the name of a gzipped file must end in .gz)"
         )
+
+
+def _plain(address: str) -> str:
+    """An address without what is said in different ways: file:/a and file:///a."""
+    return re.sub(r"^\w+:/*", "", address)
 
 
 def _location(name: str) -> str:
@@ -291,6 +307,26 @@ def _encode(lines: Iterable[str], document: dict[str, Any]) -> Iterator[NDArray[
     end = np.array([EOS], np.uint32)
     for chunk in _chunks(lines):
         yield np.concatenate([part for ids in tokenizer.encode_batch(chunk) for part in (ids, end)])
+
+
+def _first_seen(
+    rows: Iterable[Any], document: dict[str, Any], named: list[str]
+) -> Iterator[tuple[int, tuple[int, str, int, int]]]:
+    """Each token with the number of the file, the file, the part of it and the place there where it is first seen."""
+    tokenizer = KINDS[document["kind"]].from_json(document)
+    for (address, start), lines in groupby(rows, key=lambda row: (row[1], row[2])):
+        file = _plain(unquote(address))
+        number = [*named, file].index(file)
+        seen: set[int] = set()
+        place = 0
+        for chunk in _chunks(line.removesuffix("\r") for line, *_ in lines):
+            ids, _ = tokenizer.encode_flat(chunk)
+            tokens, places = np.unique(ids, return_index=True)
+            for token, first in zip(tokens.tolist(), places.tolist(), strict=True):
+                if token not in seen:
+                    seen.add(token)
+                    yield token, (number, file, start, place + first)
+            place += len(ids)
 
 
 def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
