@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "seqloom"
-BASE = ("errors", "files", "arrays", "compiling", "config", "version")  # may be imported everywhere, and import only each other
+BASE = (
+    "errors",
+    "files",
+    "arrays",
+    "compiling",
+    "config",
+    "version",
+)  # may be imported everywhere, and import only each other
 ORDER = (
     "text",
     "data",

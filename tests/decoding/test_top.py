@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.decoding.top import top
+from seqloom.decoding import top as decoding_top
+from seqloom.decoding.top import top, top_sums
 
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=9, max_size=9), min_size=1, max_size=4), st.integers(1, 9))
@@ -22,3 +24,22 @@ def test_top_of_distinct_values_agrees_with_topk() -> None:
     expected = values.topk(7)
     assert torch.equal(top(values, 7)[0], expected.values)
     assert torch.equal(top(values, 7)[1], expected.indices)
+
+
+@pytest.mark.parametrize("rounded", [True, False])
+@pytest.mark.parametrize(("prompts", "beam", "count"), [(1, 64, 128), (3, 7, 14), (2, 1, 30), (1, 40, 1)])
+def test_the_best_sums_are_the_same_when_the_hopeless_ones_are_not_added(
+    monkeypatch: pytest.MonkeyPatch, prompts: int, beam: int, count: int, rounded: bool
+) -> None:
+    generator = torch.Generator().manual_seed(prompts * beam + count)
+    terms = torch.randn(prompts * beam, 300, generator=generator).log_softmax(1)
+    terms = terms.round(decimals=1) if rounded else terms  # many equals, in which the first must win
+    terms[:, 3] = -torch.inf
+    totals = torch.randn(prompts, beam, dtype=torch.float64, generator=generator).round(decimals=1)
+    if beam > 10:
+        totals[0, 5] = -torch.inf
+    expected = top((totals.view(-1, 1) + terms).view(prompts, -1), count)
+    monkeypatch.setattr(decoding_top, "MANY", 0)
+    values, places = top_sums(totals, terms, count)
+    assert torch.equal(values, expected[0])
+    assert torch.equal(places, expected[1])

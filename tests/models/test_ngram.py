@@ -101,6 +101,14 @@ def test_compiled_scores_are_those_of_numpy_and_of_the_steps(
     np.testing.assert_allclose(plain, steps, rtol=1e-5, atol=1e-5)
 
 
+def test_compiled_distributions_are_those_of_numpy() -> None:
+    model = fitted([[4, 5, 6], [4, 5, 5], [7, 5, 6, 4]], order=3)
+    plain = [log_probs_after(model, history) for history in ([], [4, 5], [9, 9], [7])]
+    model._answered = 1 << 40
+    for history, expected in zip(([], [4, 5], [9, 9], [7]), plain, strict=True):
+        np.testing.assert_array_equal(log_probs_after(model, history), expected)
+
+
 # --------------------------------------------------------------------------------------------------------------- laws
 
 

@@ -11,7 +11,7 @@ from seqloom.decoding.limits import IMPOSSIBLE, Limits
 from seqloom.decoding.prompts import Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.ranking import LENGTH_PENALTY, Ranking, length_penalties
-from seqloom.decoding.top import refuse_nan, top
+from seqloom.decoding.top import refuse_nan, top_sums
 from seqloom.errors import ConfigError
 from seqloom.text.special import EOS, UNK
 
@@ -58,9 +58,8 @@ def beam_search(
         lengths = forced.lengths(step)
         allowed = forced.impose(limits.restrict(log_probs, lengths), step)
         lengths = lengths[::beam] + 1  # [prompts]: with the token of this step
-        extended = (totals.view(-1, 1) + allowed).view(len(active), beam * vocabulary)
         # At most one extension in each of the beam's rows is <eos>: twice the width fills the beam again.
-        values, places = top(extended, min(2 * width, beam * vocabulary))
+        values, places = top_sums(totals, allowed, min(2 * width, beam * vocabulary))
         refuse_nan(values[:, 0])
 
         at_limit = lengths == limits.max_length
@@ -73,8 +72,8 @@ def beam_search(
         # Places in order are sequences in the order of their ids, as long as the beam itself is kept in that order.
         # So `top`, which prefers the first of equals, prefers the same sequence whatever the beam's width is.
         going_on = ends.int().argsort(dim=1, stable=True)[:, : min(width, beam * (vocabulary - 1))]
-        places = places.gather(1, going_on).sort(dim=1).values
-        totals = extended.gather(1, places)
+        places, order = places.gather(1, going_on).sort(dim=1)
+        totals = values.gather(1, going_on).gather(1, order)
         can_improve = totals.amax(dim=1) / penalties[-1] > ranking.worst(active)
         going = (can_improve & ~at_limit).nonzero().squeeze(1)
         if not len(going):

@@ -266,6 +266,19 @@ def interpolate(
 
 
 @compiled
+def next_log_probs(words: Array, first: Array, log_probs: Array, contexts: Array, given_up: Array, out: Array) -> None:
+    """As `NgramModel.next_log_probs` states it."""
+    for row in range(len(out)):
+        for word in range(out.shape[1]):
+            out[row, word] = log_probs[word] + given_up[row, 0]
+        for length in range(contexts.shape[1]):
+            context = contexts[row, length]
+            if context >= 0:
+                for child in range(first[context], first[context + 1]):
+                    out[row, words[child]] = log_probs[child] + given_up[row, length + 1]
+
+
+@compiled
 def score(
     words: Array,
     first: Array,

@@ -17,6 +17,8 @@ from seqloom.models.ngram.trie import Trie
 from seqloom.nn.state import State
 from seqloom.text.special import BOS, PAD
 
+COMPILED = 1 << 28
+"""After so many probabilities, half a second's work, the next ones come from compiled code."""
 NO_HISTORY = -2
 """In place of a context that would reach back before `<bos>`."""
 
@@ -37,6 +39,7 @@ class NgramModel(Autoregressive):
             array.flags.writeable = False  # as a mapped file's arrays are: one compiled loop serves both
         self.vocabulary_size = trie.vocabulary_size
         self.order = trie.order
+        self._answered = 0
 
     # ----------------------------------------------------------------------------------------------------- steps
 
@@ -76,6 +79,13 @@ class NgramModel(Autoregressive):
         weights = np.where(contexts == NO_HISTORY, 0.0, weights)
         given_up = np.zeros((len(contexts), self.order), np.float32)  # by falling back on contexts of each length
         given_up[:, :-1] = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
+        self._answered += len(contexts) * self.vocabulary_size
+        if self._answered > COMPILED:
+            from seqloom.models.ngram import kernels
+
+            filled = np.empty((len(contexts), self.vocabulary_size), np.float32)
+            kernels.next_log_probs(self.trie.words, self.trie.first, self.log_probs, contexts, given_up, filled)
+            return filled
         log_probs = self.log_probs[: self.vocabulary_size] + given_up[:, :1]
         known = np.maximum(contexts, 0)
         begins, ends = self.trie.first[known], self.trie.first[known + 1]
