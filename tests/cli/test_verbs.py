@@ -253,7 +253,7 @@ def test_compare_as_json_gives_each_model_its_figures(
 def test_quickstart_is_the_ladder_on_one_text(
     cli: Cli, corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = import_module("seqloom.runs.compare")
+    module = import_module("seqloom.runs.comparison")
     monkeypatch.setattr(module, "QUICK", ("average", "rnn"))
     monkeypatch.setattr(module, "_budget", lambda config: 1024)
     longer = tmp_path / "longer.txt"

@@ -62,7 +62,7 @@ def test_what_a_page_shows_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standard_input: Input
 ) -> None:
     """In order, in one folder; commands in this process, trained for two steps."""
-    training, comparing = import_module("seqloom.runs.training"), import_module("seqloom.runs.compare")
+    training, comparing = import_module("seqloom.runs.training"), import_module("seqloom.runs.comparison")
     monkeypatch.setattr(training, "load_config", short_config)
     monkeypatch.setattr(comparing, "load_config", short_config)
     monkeypatch.setattr(comparing, "_budget", lambda config: 64)

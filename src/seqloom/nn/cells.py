@@ -174,7 +174,6 @@ class LoopedLayer(RecurrentLayer):
         nn.init.ones_(self.bias.data.view(gates, size)[forget])
         start_recurrent(self.recurrent_weight, start)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # a compiler would unroll the loop over time
     def forward(self, inputs: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         weight = drop_weight(self.recurrent_weight, self.weight_drop, self.training)
         projected = F.linear(inputs.transpose(0, 1), self.input_weight, self.bias)  # [time, batch, gates · size]

@@ -256,7 +256,16 @@ def ngram_zipf(counts: Counts) -> Figure:
             name = f"count ∝ rank⁻ᵅ, α = {fit.exponent:.2f}"
             axes.plot(ends, fit.frequency(ends), color=MUTED, linestyle=(0, (4, 2)), linewidth=1.2, label=name)
         shown = np.unique(np.geomspace(1, len(seen), MOST_POINTS).round().astype(np.int64))
-        axes.plot(shown, seen[shown - 1], color=look.color, linewidth=1.6, label=f"{order}-grams")
+        axes.plot(
+            shown,
+            seen[shown - 1],
+            color=look.color,
+            marker=look.marker,
+            markersize=4,
+            markevery=0.1,
+            linewidth=1.4,
+            label=f"{order}-grams",
+        )
     axes.set(xlabel="rank", ylabel="count")
     scale_ticks(axes, "x", logarithmic=True)
     scale_ticks(axes, "y", logarithmic=True)

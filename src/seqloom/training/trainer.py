@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from seqloom.config.schema import TrainingConfig
@@ -120,7 +118,8 @@ class Trainer:
             torch.set_float32_matmul_precision("high")  # TF32 products: ten times faster, good enough for training
         if config.compile:
             _compile(model)
-        self._step_module = _wrap(_Step(self.model, objective), processes, config.sharded)
+        self._sharded = config.sharded and processes.world > 1
+        self._step_module: Any = _wrap(_Step(self.model, objective), processes, self._sharded)
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.schedule = Schedule(config.schedule)
         self.average = WeightAverage(config.averaging, self.model)
@@ -230,7 +229,7 @@ class Trainer:
         module = self._step_module
         if isinstance(module, DistributedDataParallel) and not last:
             return module.no_sync()
-        if isinstance(module, FSDPModule):
+        if self._sharded:
             module.set_requires_gradient_sync(last)
         return nullcontext()
 
@@ -314,12 +313,12 @@ class Trainer:
     def _figures(self) -> dict[str, float]:
         self.model.eval()
         module = self._step_module
-        if isinstance(module, FSDPModule):
+        if self._sharded:
             module.unshard()  # validation calls parts of the model on their own
         try:
             return self.validate()
         finally:
-            if isinstance(module, FSDPModule):
+            if self._sharded:
                 module.reshard()
             self.model.train()
 
@@ -419,6 +418,9 @@ def _wrap(step: nn.Module, processes: Processes, sharded: bool) -> nn.Module:
     if processes.world == 1:
         return step
     if sharded:
+        from torch.distributed.device_mesh import init_device_mesh  # takes most of a second, and few need it
+        from torch.distributed.fsdp import fully_shard
+
         fully_shard(step, mesh=init_device_mesh(processes.device.type, (processes.world,)))  # in place
         return step
     return DistributedDataParallel(step)

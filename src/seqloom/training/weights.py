@@ -6,21 +6,30 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from seqloom.errors import CheckpointError
+
+# What belongs to sharding is imported where something is sharded: it takes most of a second, and few need it.
 
 
 def whole(tensor: Tensor) -> Tensor:
     """A sharded tensor put together (all processes must call this); any other as it is."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
 
 
 def sharded_like(tensor: Tensor, model_tensor: Tensor) -> Tensor:
     """`tensor` sharded as `model_tensor` is."""
-    if isinstance(model_tensor, DTensor) and tensor.shape == model_tensor.shape:
+    if is_sharded(model_tensor) and tensor.shape == model_tensor.shape:
+        from torch.distributed.tensor import DTensor, distribute_tensor
+
+        assert isinstance(model_tensor, DTensor)
         return distribute_tensor(tensor.to(model_tensor.device), model_tensor.device_mesh, model_tensor.placements)
     return tensor
+
+
+def is_sharded(tensor: Tensor) -> bool:
+    """Whether each process has only a part of the tensor."""
+    return hasattr(tensor, "full_tensor")
 
 
 def model_weights(model: nn.Module) -> dict[str, Tensor]:

@@ -118,8 +118,8 @@ def count_compiled(tokens: Tokens, order: int, vocabulary_size: int, space: Work
 
     stream = space.array(len(tokens) + 1, np.int32)
     stream[0], stream[1:] = EOS, tokens
-    heads = np.bincount(tokens, minlength=vocabulary_size)
-    heads[BOS], heads[EOS] = heads[EOS], 0  # nothing begins with <eos>, and every unit with <bos>
+    heads = np.zeros(vocabulary_size, np.int64)
+    kernels.count_first_tokens(stream, heads)
     starts = np.concatenate([[0], np.cumsum(heads)])
     positions = space.array(len(tokens), np.int32 if len(tokens) < 1 << 31 else np.int64)
     kernels.place_by_first_token(stream, starts, positions)

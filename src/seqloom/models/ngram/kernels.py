@@ -22,6 +22,14 @@ STRIDE = 512  # tokens scored together
 
 
 @compiled
+def count_first_tokens(stream: Array, heads: Array) -> None:
+    """How many windows begin with each token."""
+    for position in range(stream.size - 1):
+        token = stream[position]
+        heads[BOS if token == EOS else token] += 1
+
+
+@compiled
 def place_by_first_token(stream: Array, starts: Array, positions: Array) -> None:
     """Put every window's position into the stretch of its first token, `starts[token]` to `starts[token + 1]`."""
     ends = starts.copy()
