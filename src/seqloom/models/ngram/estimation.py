@@ -54,10 +54,9 @@ def estimate(counts: Counts, config: NgramModelConfig, space: Workspace | None =
         adjust(counts, links)
     vocabulary = trie.vocabulary_size - 2  # all that can come next: not <pad>, not <bos>
 
-    # A link is read once, for the probability that then takes its place.
-    probs = links.view(np.float32) if links.itemsize == 4 else space.array(len(links), np.float32)
-    backoffs = space.array(trie.levels[-2], np.float32)
-    backoffs[:] = 1.0  # of a context that was never continued
+    # A link is read once, for the probability that then takes its place; so is a count, before its n-gram is a context.
+    probs = _in_place(links, space)
+    backoffs = _in_place(counts.counts, space)[: trie.levels[-2]]
     work = _Work(trie, counts.counts, links, dropped, vocabulary, probs, backoffs)
     figures = []
     for order in range(1, trie.order + 1):
@@ -120,7 +119,7 @@ class _Work:
             freed = _sums(taken, first) + found.added
             continued = first[1:] > first[:-1]
             weight = np.divide(freed, total, out=np.ones(len(total)), where=continued)
-            self.backoffs[block] = weight
+            self.backoffs[block] = weight  # 1 for a context that was never continued
             below = self.probs[self.links[children]]
             kids = np.diff(first)
             self.probs[children] = (used - taken) / np.repeat(total, kids) + np.repeat(weight, kids) * below
@@ -142,7 +141,11 @@ class _Work:
             after_start = slice(PAD, BOS + 1)
             self.probs[after_start] = 0.0
         else:
-            self.interpolate(begun(self.trie, order - 1), found)
+            contexts = self.trie.level(order - 1)
+            inside = begun(self.trie, order - 1)
+            self.interpolate(inside, found)
+            self.backoffs[contexts.start : inside.start] = 1.0
+            self.backoffs[inside.stop : contexts.stop] = 1.0
         self.probs[level.start : after_start.start] = 1 / self.vocabulary
         self.probs[after_start.stop : level.stop] = 1 / self.vocabulary
 
@@ -156,6 +159,11 @@ class _Work:
         else:
             self.interpolate(self.trie.level(order - 1), Rule())
             self.backoffs[self.trie.level(order - 1)] = backoff
+
+
+def _in_place(array: NDArray[np.integer], space: Workspace) -> NDArray[np.float32]:
+    """Room for as many numbers: that of the array itself where it has the size."""
+    return array.view(np.float32) if array.itemsize == 4 else space.array(len(array), np.float32)
 
 
 def begun(trie: Trie, order: int) -> slice:

@@ -260,6 +260,7 @@ def interpolate(
     for context in range(low, high):
         begin, end = first[context], first[context + 1]
         if begin == end:
+            backoffs[context] = 1.0
             continue
         total, freed = added, added
         for child in range(begin, end):
