@@ -69,9 +69,8 @@ def ngram_coverage(model: NgramModel, store: TokenStore) -> list[OrderCoverage]:
     log_probs = np.zeros(model.order)
     for tokens, lengths in _pieces(store):
         scores = model.unit_log_probs(tokens, lengths).astype(np.float64)
-        begins = np.cumsum(lengths) - lengths
         contexts = np.concatenate([[BOS], tokens[:-1]])
-        contexts[begins] = BOS
+        contexts[np.cumsum(lengths) - lengths] = BOS
         longest = np.ones(len(tokens), np.int64)
         ngrams[0] += len(tokens)
         found[0] += np.count_nonzero(tokens != UNK)
@@ -80,8 +79,8 @@ def ngram_coverage(model: NgramModel, store: TokenStore) -> list[OrderCoverage]:
             longest[nodes >= 0] = order
             ngrams[order - 1] += np.maximum(lengths + 2 - order, 0).sum()
             found[order - 1] += np.count_nonzero(nodes >= 0)
-            contexts = np.concatenate([[-1], nodes[:-1]])  # the n-gram found at one token is the context of the next
-            contexts[begins] = -1
+            # The n-gram found at one token is the context of the next; nothing goes on after <eos>, into the next unit.
+            contexts = np.concatenate([[-1], nodes[:-1]])
         predicted += np.bincount(longest, minlength=model.order + 1)[1:]
         log_probs += np.bincount(longest, scores, model.order + 1)[1:]
     columns = (column.tolist() for column in (ngrams, found, predicted, log_probs))
