@@ -18,7 +18,7 @@ from seqloom.files import atomic_folder, write_json
 from seqloom.text import Tokenizer, count_words
 from seqloom.text.special import EOS, UNK
 
-FORMAT = 1  # raise when the files change shape: old stores are then built anew
+FORMAT = 2  # raise when the files change shape: old stores are then built anew
 CHUNK = 1 << 20  # characters encoded at a time
 
 
@@ -60,7 +60,7 @@ class TokenStore:
     @staticmethod
     def folder(corpus: Corpus, tokenizer: Tokenizer) -> Path:
         """Where the store of a corpus under a tokeniser is kept: another place for each content of both."""
-        recipe = json.dumps([FORMAT, corpus.fingerprint, tokenizer.to_json()], sort_keys=True)
+        recipe = f"{FORMAT}\n{corpus.fingerprint}\n{tokenizer.document}"
         return cache_folder() / "tokens" / hashlib.sha256(recipe.encode()).hexdigest()[:32]
 
     @staticmethod

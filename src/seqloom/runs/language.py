@@ -249,7 +249,7 @@ class TrainedLanguageModel:
 
     def check_same_tokens(self, other: TrainedLanguageModel) -> None:
         """Refuse a model of other tokens, where probabilities of one and the same token are to be put together."""
-        if other.tokenizer.to_json() != self.tokenizer.to_json():
+        if other.tokenizer.document != self.tokenizer.document:
             raise UserError(
                 f"{other.path} has another tokeniser than {self.path}: train it with the same one "
                 f"(--set text.kind=run --set text.path={self.path})"

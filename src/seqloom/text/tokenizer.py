@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -77,6 +78,11 @@ class Tokenizer(ABC):
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "version": VERSION, **self.contents()}
 
+    @cached_property
+    def document(self) -> str:
+        """The JSON document, on one line: lists of words are long. A tokeniser does not change, so it is made once."""
+        return json.dumps(self.to_json(), ensure_ascii=False)
+
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
         if document.get("kind") != cls.kind:
@@ -92,8 +98,8 @@ class Tokenizer(ABC):
             raise DataError(f"the {cls.kind} tokeniser is damaged ({type(error).__name__}: {error})") from error
 
     def save(self, path: Path) -> None:
-        """Write one JSON document, atomically; `load_tokenizer` reads it. (On one line: lists of words are long.)"""
-        write_text(path, json.dumps(self.to_json(), ensure_ascii=False) + "\n")
+        """Write one JSON document, atomically; `load_tokenizer` reads it."""
+        write_text(path, self.document + "\n")
 
     def prepare(self, text: str) -> str:
         """What happens to a text before it is split."""

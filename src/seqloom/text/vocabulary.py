@@ -26,7 +26,10 @@ class Vocabulary:
     @classmethod
     def from_counts(cls, counts: Mapping[str, int], min_count: int = 1, max_size: int | None = None) -> Vocabulary:
         """Keep the `max_size` most frequent tokens among those seen `min_count` times; ties go by the alphabet."""
-        frequent = sorted(token for token, count in counts.items() if count >= min_count and token not in SPECIALS)
+        frequent = sorted([token for token, count in counts.items() if count >= min_count])
+        for special in counts.keys() & set(SPECIALS):
+            if counts[special] >= min_count:
+                frequent.remove(special)
         frequent.sort(key=counts.__getitem__, reverse=True)  # keeps the alphabet among equals
         return cls(frequent[:max_size])
 

@@ -220,20 +220,27 @@ def link_suffixes(words: Array, first: Array, links: Array, low: int, high: int)
     Those of the nodes themselves are in `links` already. Both a node's continuations and its suffix's are sorted, and
     the first are all among the second: one walk over both, in leaps.
     """
-    for node in range(low, high):
-        suffix = links[node]
-        there, end = np.int64(first[suffix]), np.int64(first[suffix + 1])
-        for child in range(first[node], first[node + 1]):
-            word = words[child]
-            step = 1
-            while there + step < end and words[there + step] <= word:
-                there += step
-                step <<= 1
-            while step > 0:
-                if there + step < end and words[there + step] <= word:
+    begins = np.empty(STRIDE, np.int64)
+    ends = np.empty(STRIDE, np.int64)
+    for start in range(low, high, STRIDE):
+        stop = min(start + STRIDE, high)
+        for node in range(start, stop):  # many questions to memory at a time, as in `score`
+            suffix = links[node]
+            begins[node - start] = first[suffix]
+            ends[node - start] = first[suffix + 1]
+        for node in range(start, stop):
+            there, end = begins[node - start], ends[node - start]
+            for child in range(first[node], first[node + 1]):
+                word = words[child]
+                step = 1
+                while there + step < end and words[there + step] <= word:
                     there += step
-                step >>= 1
-            links[child] = there
+                    step <<= 1
+                while step > 0:
+                    if there + step < end and words[there + step] <= word:
+                        there += step
+                    step >>= 1
+                links[child] = there
 
 
 @compiled
