@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -35,9 +37,8 @@ PARTS = "parts"
 """Where the folder of an interpolation keeps the runs it is made of: `parts/0`, `parts/1`, ..."""
 
 
-@dataclass(frozen=True)
-class Score:
-    """log p of one text."""
+class Score(NamedTuple):
+    """log p of one text. (A tuple: there may be a million of them.)"""
 
     log_prob: float
     tokens: int
@@ -122,7 +123,8 @@ class TrainedLanguageModel:
         unknown = tokens == UNK
         columns = (log_probs, unknown, np.where(unknown, 0.0, log_probs))
         totals, unknowns, known = (_sums(values, lengths).tolist() for values in columns)
-        return list(map(Score, totals, lengths.tolist(), unknowns, known))
+        with _no_garbage():
+            return list(map(Score, totals, lengths.tolist(), unknowns, known))
 
     def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """The ids of all texts one after the other, as units of the kind the model was trained on; their lengths."""
@@ -292,6 +294,18 @@ def _reranked(
     verdict = iter(verdicts.tolist())
     scored = [[replace(output, log_prob=output.log_prob + next(verdict)) for output in outputs] for outputs in results]
     return [sorted(outputs, key=lambda output: -output.log_prob) for outputs in scored]
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Make many small objects, all of which stay: looking for garbage among them would take longer than scoring."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _sums(values: NDArray[Any], lengths: NDArray[np.integer]) -> NDArray[Any]:

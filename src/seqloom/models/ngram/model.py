@@ -17,8 +17,8 @@ from seqloom.models.ngram.trie import Trie
 from seqloom.nn.state import State
 from seqloom.text.special import BOS, PAD
 
-COMPILED = 1 << 28
-"""After so many probabilities, half a second's work, the next ones come from compiled code."""
+COMPILED = 1 << 27
+"""After so many probabilities, some tenths of a second's work, the next ones come from compiled code."""
 NO_HISTORY = -2
 """In place of a context that would reach back before `<bos>`."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COMPILED = 1 << 17
 """From this many tokens on, the compiled loop is worth its compilation; below, numpy is done before."""
-TASK = 1 << 15  # tokens that a thread takes at a time
+TASK = 1 << 13  # tokens that a thread takes at a time
 
 
 def score_tokens(model: NgramModel, inputs: NDArray[np.int32], targets: NDArray[np.int32]) -> NDArray[np.float32]:
