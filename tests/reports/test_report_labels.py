@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
-from seqloom.reports.labels import EndLabel, PointLabel, label_ends, label_points, spread
+from seqloom.reports.labels import EndLabel, label_ends, spread
 from seqloom.reports.style import series, styled
 
 positions = st.lists(st.floats(0, 1), max_size=12)
@@ -65,20 +65,3 @@ def test_names_of_lines_that_end_together_do_not_overlap_and_are_not_cut_off():
     boxes = boxes_of_texts(figure)
     assert not overlaps(boxes)
     assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
-
-
-@styled()
-def test_names_of_points_keep_clear_of_each_other_of_the_points_and_of_the_edge():
-    figure = Figure(figsize=(7, 5))
-    axes = figure.subplots()
-    axes.set(xlim=(0, 10), ylim=(0, 10))
-    points = [(5, 5), (5.4, 5.3), (9.8, 9.8), (0.2, 0.2), (5, 6)]
-    label_points(figure, axes, [PointLabel(x, y, "a model\n1M parameters", 5) for x, y in points], [(0, 2), (10, 2)])
-    boxes = boxes_of_texts(figure)
-    assert len(boxes) == len(points)
-    assert not overlaps(boxes)
-    for x, y in axes.transData.transform(points):
-        assert not any(box.contains(x, y) for box in boxes)
-    assert all(axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1 for box in boxes)
-    line = axes.transData.transform((0, 2))[1]
-    assert not any(box.y0 < line < box.y1 for box in boxes)

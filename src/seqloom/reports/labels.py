@@ -1,17 +1,15 @@
-"""Labels that stand beside what they name and keep clear of each other."""
+"""Labels in the margin, at the height of what they name, that keep clear of each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.transforms import Bbox, BboxTransformTo, ScaledTranslation, blended_transform_factory
+from matplotlib.transforms import BboxTransformTo, ScaledTranslation, blended_transform_factory
 from numpy.typing import NDArray
 
 from seqloom.reports.style import Series
@@ -20,21 +18,11 @@ LINE_HEIGHT = 15.0  # points from one label to the next
 
 
 class EndLabel(NamedTuple):
-    """The name of a line, to stand at the height where the line ends."""
+    """The name of a line or of a point, to stand at the height where the line ends or the point is."""
 
     height: float
     text: str
     look: Series
-
-
-class PointLabel(NamedTuple):
-    """The name of a point, to stand beside it."""
-
-    x: float
-    y: float
-    text: str
-    radius: float
-    """Of the marker, in points."""
 
 
 def spread(positions: Sequence[float], gap: float, low: float, high: float) -> NDArray[np.float64]:
@@ -78,60 +66,3 @@ def label_ends(figure: Figure, axes: Axes, labels: Sequence[EndLabel]) -> None:
         sample.set(transform=beside, clip_on=False)
         axes.add_artist(sample)
         axes.text(0.54, height, label.text, transform=beside, va="center", fontsize=10.5)
-
-
-def label_points(figure: Figure, axes: Axes, labels: Sequence[PointLabel], line: Sequence[tuple[float, float]]) -> None:
-    """Name points, each on the side where the name covers least of the other names, of the points and of a line."""
-    canvas = FigureCanvasAgg(figure)
-    figure.draw_without_rendering()
-    renderer = canvas.get_renderer()
-    scale = figure.dpi / 72
-    centers = axes.transData.transform([(label.x, label.y) for label in labels])
-    taken = [
-        Bbox.from_extents(*(center - label.radius * scale), *(center + label.radius * scale))
-        for center, label in zip(centers, labels, strict=True)
-    ]
-    corners = axes.transData.transform(line)
-    for start, end in pairwise(corners):
-        taken.append(Bbox([np.minimum(start, end) - scale, np.maximum(start, end) + scale]))
-    for label in labels:
-        near = label.radius * 0.7 + 3
-        far = label.radius + 5
-        sides = [
-            (far, 0, "left", "center"),
-            (near, near, "left", "bottom"),
-            (near, -near, "left", "top"),
-            (-far, 0, "right", "center"),
-            (0, far, "center", "bottom"),
-            (0, -far, "center", "top"),
-            (-near, near, "right", "bottom"),
-            (-near, -near, "right", "top"),
-        ]
-        tried = []
-        for x, y, horizontal, vertical in sides:
-            note = axes.annotate(
-                label.text,
-                (label.x, label.y),
-                (x, y),
-                textcoords="offset points",
-                ha=horizontal,
-                va=vertical,
-                fontsize=10.5,
-                linespacing=1.3,
-            )
-            note.set_in_layout(False)
-            box = note.get_window_extent(renderer)
-            outside = box.width * box.height - _shared(box, axes.bbox)
-            tried.append((outside + sum(_shared(box, other) for other in taken), note, box))
-        best = min(range(len(tried)), key=lambda index: tried[index][0])
-        for index, (_, note, _) in enumerate(tried):
-            if index != best:
-                note.remove()
-        taken.append(tried[best][2])
-
-
-def _shared(one: Bbox, other: Bbox) -> float:
-    """The area two boxes share, in pixels."""
-    width = min(one.x1, other.x1) - max(one.x0, other.x0)
-    height = min(one.y1, other.y1) - max(one.y0, other.y0)
-    return max(0.0, width) * max(0.0, height)

@@ -11,14 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from seqloom.errors import DataError
-from seqloom.reports.labels import EndLabel, PointLabel, label_ends, label_points
+from seqloom.reports.labels import EndLabel, label_ends
 from seqloom.reports.ladder import Ladder, RungResult
 from seqloom.reports.numbers import compact, significant
-from seqloom.reports.style import INK, MUTED, PALETTE, scale_ticks, series, styled
+from seqloom.reports.style import INK, MUTED, PALETTE, Dashes, scale_ticks, series, styled
 from seqloom.text.statistics import CorpusStatistics
 
 WIDE = 30.0  # an axis that spans more than this factor is logarithmic
 MOST_POINTS = 400  # of one line; more cannot be seen
+NO_LINE: Dashes = (0.0, (0.0, 1.0))  # dashes that draw nothing
 SHORTEST = 1e-3  # seconds; what a logarithmic axis shows for no time at all
 
 
@@ -71,8 +72,8 @@ def quality_against_cost(ladder: Ladder) -> Figure:
     figure = Figure(figsize=(8.6, 5.0))
     axes = figure.subplots()
     seconds = [max(rung.training_seconds, SHORTEST) for rung in ladder.rungs]
-    axes.set_xlim(*_room(seconds, before=0.08, after=0.32))  # most labels stand to the right of their points
-    axes.set_ylim(*_room([rung.perplexity for rung in finite], before=0.24, after=0.16))
+    axes.set_xlim(*_room(seconds, before=0.08, after=0.08))
+    axes.set_ylim(*_room([rung.perplexity for rung in finite], before=0.12, after=0.12))
     scale_ticks(axes, "x", logarithmic=True)
     scale_ticks(axes, "y", logarithmic=True)
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
@@ -103,10 +104,10 @@ def quality_against_cost(ladder: Ladder) -> Figure:
             clip_on=False,
         )
         detail = f"{compact(rung.parameters)} parameters" + ("" if known else ", perplexity not finite")
-        labels.append(PointLabel(cost, height, f"{rung.name}\n{detail}", radius))
+        labels.append(EndLabel(height, f"{rung.name}, {detail}", look._replace(dashes=NO_LINE)))
     axes.set(xlabel="seconds of training", ylabel="validation perplexity")
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
-    label_points(figure, axes, labels, steps)
+    label_ends(figure, axes, labels)
     return figure
 
 

@@ -167,7 +167,11 @@ class TrainedLanguageModel:
     def reference(self) -> Corpus | None:
         """The run's own test or validation text; none where it had neither and held nothing out."""
         data = self.config.data
-        return Corpus.open(data.test, data.unit, data.field) if data.test else corpora(self.config)[1]
+        if data.test:
+            return Corpus.open(data.test, data.unit, data.field)
+        if data.valid is None and data.valid_fraction == 0:  # and the training text may be gone
+            return None
+        return corpora(self.config)[1]
 
     @property
     def signature(self) -> str:
