@@ -1,5 +1,55 @@
 """From sequences to numbers."""
 
-from seqloom.metrics.likelihood import Likelihood, entropy, store_likelihood, stream_likelihood, unit_likelihood
+from __future__ import annotations
 
-__all__ = ["Likelihood", "entropy", "store_likelihood", "stream_likelihood", "unit_likelihood"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from seqloom.metrics.bleu import Bleu, bleu, sentence_bleu, sentence_bleus
+from seqloom.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_bootstrap_bleu
+from seqloom.metrics.corpus_scores import Scored, corpus_scores, scoring_tokenizer, scoring_tokens
+from seqloom.metrics.ngram_counts import repeated_ngrams
+from seqloom.metrics.rouge import Rouge, RougeScore, RougeScores, rouge, rouge_l, rouge_n, rouge_words
+
+if TYPE_CHECKING:
+    from seqloom.metrics.likelihood import Likelihood, entropy, store_likelihood, stream_likelihood, unit_likelihood
+
+_OF_LIKELIHOOD = {  # imported on first use: they need torch, which takes over a second
+    "Likelihood",
+    "entropy",
+    "store_likelihood",
+    "stream_likelihood",
+    "unit_likelihood",
+}
+__all__ = [
+    "Bleu",
+    "Likelihood",
+    "PairedBootstrap",
+    "Rouge",
+    "RougeScore",
+    "RougeScores",
+    "Scored",
+    "bleu",
+    "corpus_scores",
+    "entropy",
+    "paired_bootstrap",
+    "paired_bootstrap_bleu",
+    "repeated_ngrams",
+    "rouge",
+    "rouge_l",
+    "rouge_n",
+    "rouge_words",
+    "scoring_tokenizer",
+    "scoring_tokens",
+    "sentence_bleu",
+    "sentence_bleus",
+    "store_likelihood",
+    "stream_likelihood",
+    "unit_likelihood",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_LIKELIHOOD:
+        return getattr(import_module("seqloom.metrics.likelihood"), name)
+    raise AttributeError(f"module 'seqloom.metrics' has no attribute {name!r}")

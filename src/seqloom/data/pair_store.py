@@ -1,0 +1,259 @@
+"""Token ids of pairs on disk: written once in a stream, then memory-mapped, so that pairs may exceed memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqloom.data.pairs import Pair, PairCorpus
+from seqloom.data.store import TokenStore, cache_folder
+from seqloom.errors import DataError
+from seqloom.files import atomic_folder, write_json
+from seqloom.text import Tokenizer
+from seqloom.text.special import UNK
+
+FORMAT = 1  # raise when the files change shape: old stores are then built anew
+CHUNK = 1 << 20  # characters encoded at a time
+
+
+@dataclass(frozen=True)
+class PairLimits:
+    """Which pairs are too long, or too unequal to be translations of each other; None: no limit."""
+
+    max_length: int | None = None
+    """Tokens on either side, `<eos>` counted."""
+    max_ratio: float | None = None
+    """Tokens of the longer side by those of the shorter one, `<eos>` counted."""
+
+    def too_long(self, longer: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where the longer side has too many tokens."""
+        return longer > (self.max_length if self.max_length is not None else np.inf)
+
+    def unequal(self, longer: NDArray[np.int64], shorter: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where one side is too many times as long as the other."""
+        return longer > shorter * (self.max_ratio if self.max_ratio is not None else np.inf)
+
+
+@dataclass(frozen=True)
+class PairTotals:
+    """What a store counts: what it holds, and what was dropped on the way."""
+
+    pairs: int
+    source_tokens: int
+    """`<eos>` of each source included."""
+    target_tokens: int
+    """`<eos>` of each target included."""
+    source_unknown: int
+    """Tokens that became `<unk>`."""
+    target_unknown: int
+    blank: int
+    """Dropped: a side without text."""
+    too_long: int
+    """Dropped: over `max_length`."""
+    unequal: int
+    """Dropped: within `max_length`, but over `max_ratio`."""
+
+    @property
+    def dropped(self) -> int:
+        """Pairs that were read and are not in the store."""
+        return self.blank + self.too_long + self.unequal
+
+    def __str__(self) -> str:
+        said = f"{self.pairs:,} pairs"
+        if self.dropped:
+            said += f"; dropped {self.blank:,} blank, {self.too_long:,} too long, {self.unequal:,} of unequal lengths"
+        return said
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Sequences one after the other: number i is tokens[offsets[i] : offsets[i + 1]]."""
+
+    tokens: NDArray[np.integer]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def encoded(cls, texts: list[str], tokenizer: Tokenizer) -> Ragged:
+        """Texts under a tokeniser, each ending in `<eos>`."""
+        tokens, lengths = tokenizer.encode_flat(texts)
+        return cls(tokens, np.concatenate([[0], np.cumsum(lengths)]))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> NDArray[np.integer]:
+        return self.tokens[self.offsets[number] : self.offsets[number + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How long each sequence is."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class PairStore:
+    """The pairs of a corpus as ids, source and first target, each ending in `<eos>`."""
+
+    source: Ragged
+    target: Ragged
+    kept: NDArray[np.int64]
+    """[pairs]: where each stands in the corpus, whose pairs may have been too long to be here."""
+    totals: PairTotals
+
+    @classmethod
+    def open(cls, folder: Path) -> PairStore:
+        """A store built before."""
+        header = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+        totals = PairTotals(**header["totals"])
+
+        def mapped(name: str, dtype: str, size: int) -> NDArray[Any]:
+            return np.memmap(folder / f"{name}.bin", dtype, "r", shape=(size,)).view(np.ndarray)
+
+        def side(name: str, tokens: int) -> Ragged:
+            offsets = mapped(f"{name}-offsets", "int64", totals.pairs + 1)
+            return Ragged(mapped(name, header["dtypes"][name], tokens), offsets)
+
+        source, target = side("source", totals.source_tokens), side("target", totals.target_tokens)
+        return cls(source, target, mapped("kept", "int64", totals.pairs), totals)
+
+    @staticmethod
+    def folder(
+        corpus: PairCorpus, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, limits: PairLimits
+    ) -> Path:
+        """Where the store of a corpus is kept: another place for each content of what it is made from."""
+        recipe = [FORMAT, corpus.fingerprint, source_tokenizer.document, target_tokenizer.document, asdict(limits)]
+        return cache_folder() / "pairs" / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
+
+    @classmethod
+    def build(
+        cls,
+        pairs: Iterable[Pair],
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        folder: Path,
+        limits: PairLimits | None = None,
+    ) -> PairStore:
+        """Encode `pairs` in a stream into `folder`; blank ones, and those over the limits, are dropped and counted."""
+        limits = limits or PairLimits()
+        read = blank = too_long = unequal = 0
+        with atomic_folder(folder) as temporary:
+            source = _Side(temporary, "source", source_tokenizer)
+            target = _Side(temporary, "target", target_tokenizer)
+            for chunk in _chunks(pairs):
+                whole = [pair for pair in chunk if not pair.blank]
+                source_lengths = source.encode([pair.source for pair in whole])
+                target_lengths = target.encode([pair.targets[0] for pair in whole])
+                longer = np.maximum(source_lengths, target_lengths)
+                long = limits.too_long(longer)
+                skewed = limits.unequal(longer, np.minimum(source_lengths, target_lengths)) & ~long
+                keep = ~(long | skewed)
+                source.write(keep)
+                target.write(keep)
+                _append(temporary / "kept.bin", read + np.flatnonzero(keep))
+                read += len(whole)
+                blank += len(chunk) - len(whole)
+                too_long += int(long.sum())
+                unequal += int(skewed.sum())
+            totals = PairTotals(
+                pairs=read - too_long - unequal,
+                source_tokens=source.tokens,
+                target_tokens=target.tokens,
+                source_unknown=source.unknown,
+                target_unknown=target.unknown,
+                blank=blank,
+                too_long=too_long,
+                unequal=unequal,
+            )
+            if not totals.pairs:
+                raise _NothingLeft(totals, limits)
+            dtypes = {"source": source.dtype.name, "target": target.dtype.name}
+            write_json(temporary / "store.json", {"format": FORMAT, "dtypes": dtypes, "totals": asdict(totals)})
+        return cls.open(folder)
+
+    @classmethod
+    def of(
+        cls,
+        corpus: PairCorpus,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        limits: PairLimits | None = None,
+    ) -> PairStore:
+        """The store of a corpus under two tokenisers: from the cache when nothing changed, else built."""
+        folder = cls.folder(corpus, source_tokenizer, target_tokenizer, limits or PairLimits())
+        if (folder / "store.json").is_file():
+            return cls.open(folder)
+        try:
+            return cls.build(corpus.records(), source_tokenizer, target_tokenizer, folder, limits)
+        except _NothingLeft as error:
+            raise DataError(f"{corpus}: {error}") from error
+
+    def pairs(self, corpus: PairCorpus) -> Iterator[Pair]:
+        """The texts of what the store holds, all references with them, read again from the corpus it was made from."""
+        kept = map(int, self.kept)
+        wanted = next(kept, None)
+        for row, pair in enumerate(corpus):
+            if row == wanted:
+                yield pair
+                wanted = next(kept, None)
+
+    def __len__(self) -> int:
+        return self.totals.pairs
+
+
+class _Side:
+    """Writes one side of the pairs: encodes a chunk, and once it is known which pairs are kept, appends those."""
+
+    def __init__(self, folder: Path, name: str, tokenizer: Tokenizer) -> None:
+        self.tokenizer, self.dtype = tokenizer, TokenStore.dtype(tokenizer)
+        self.tokens = self.unknown = 0
+        self._ids_file, self._offsets_file = folder / f"{name}.bin", folder / f"{name}-offsets.bin"
+        _append(self._offsets_file, np.zeros(1, np.int64))
+
+    def encode(self, texts: list[str]) -> NDArray[np.int64]:
+        """The lengths of the texts in tokens."""
+        self._ids, self._lengths = self.tokenizer.encode_flat(texts)
+        return self._lengths
+
+    def write(self, keep: NDArray[np.bool_]) -> None:
+        """Append those of the texts encoded last that are to be kept."""
+        ids = self._ids[np.repeat(keep, self._lengths)]
+        _append(self._ids_file, ids.astype(self.dtype))
+        _append(self._offsets_file, self.tokens + np.cumsum(self._lengths[keep]))
+        self.tokens += len(ids)
+        self.unknown += int(np.count_nonzero(ids == UNK))
+
+
+def _append(path: Path, array: NDArray[Any]) -> None:
+    with open(path, "ab") as file:
+        array.tofile(file)
+
+
+class _NothingLeft(DataError):
+    def __init__(self, totals: PairTotals, limits: PairLimits) -> None:
+        if totals.dropped:
+            reasons = f"{totals.blank:,} are blank, {totals.too_long:,} are longer than data.max_length "
+            reasons += f"({limits.max_length}), the lengths of {totals.unequal:,} differ more than data.max_ratio "
+            reasons += f"({limits.max_ratio}) allows"
+            super().__init__(f"none of the {totals.dropped:,} pairs can be used: {reasons}")
+        else:
+            super().__init__("the corpus is empty: there are no pairs to learn from or to score")
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    chunk: list[Pair] = []
+    length = 0
+    for pair in pairs:
+        chunk.append(pair)
+        length += len(pair.source) + sum(map(len, pair.targets)) + 1
+        if length >= CHUNK:
+            yield chunk
+            chunk, length = [], 0
+    if chunk:
+        yield chunk

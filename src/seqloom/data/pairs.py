@@ -1,0 +1,271 @@
+"""A corpus of pairs, a text and what is to become of it: read in a stream from aligned files, TSV or JSONL."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqloom.data.corpora import bundled, resolve
+from seqloom.data.corpus import Corpus
+from seqloom.errors import DataError
+from seqloom.text.reading import read_lines
+
+CREDIT = "CC-BY "  # so begins the column of Tatoeba's tables that says whom to thank: it is no reference
+
+
+class Pair(NamedTuple):
+    """A source and its references, of which training uses the first."""
+
+    source: str
+    targets: tuple[str, ...]
+
+    @property
+    def blank(self) -> bool:
+        """Whether a side has no text."""
+        return not self.targets or not self.source.strip()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One side of a cut through the pairs; a pair's row is its number among those that are not blank.
+
+    The held-out side has the rows from `cut` on, except those that are `returning`: their source was seen before it.
+    """
+
+    cut: int
+    returning: frozenset[int]
+    held_out: bool
+
+    def __contains__(self, row: int) -> bool:
+        return (row >= self.cut and row not in self.returning) == self.held_out
+
+
+@dataclass(frozen=True)
+class PairCorpus:
+    """Files of pairs: each entry is one table (TSV or JSONL), or aligned files, the source first."""
+
+    files: tuple[tuple[Path, ...], ...]
+    source_field: str = "source"
+    target_field: str = "target"
+    part: Part | None = None
+
+    @classmethod
+    def open(cls, names: str | Sequence[str], source_field: str = "source", target_field: str = "target") -> PairCorpus:
+        """Pairs by the names of their files, gzipped or not, or by that of a bundled corpus.
+
+        `F.src,F.tgt`: aligned files; more than two are the source and several references. `F.tsv`: source, tab,
+        target, and perhaps more references after more tabs. `F.jsonl`: records with the two fields, the target a text
+        or a list of references. A list has several of these, or names of aligned files by twos.
+        """
+        files = tuple(_entries([names] if isinstance(names, str) else names))
+        if not files:
+            raise DataError("no files of pairs given: name F.src,F.tgt or one .tsv or .jsonl")
+        return cls(files, source_field, target_field)
+
+    def __iter__(self) -> Iterator[Pair]:
+        """The pairs that have text on both sides."""
+        return (pair for pair in self.records() if not pair.blank)
+
+    def records(self) -> Iterator[Pair]:
+        """All pairs, blank ones too, for those who count what is dropped."""
+        row = 0
+        for pair in self._whole():
+            if self.part is None or row in self.part:
+                yield pair
+            row += not pair.blank
+
+    def _whole(self) -> Iterator[Pair]:
+        for paths in self.files:
+            if len(paths) > 1:
+                yield from _aligned(paths)
+            elif _is_jsonl(paths[0]):
+                yield from _records(paths[0], self.source_field, self.target_field)
+            else:
+                yield from _table(paths[0])
+
+    def sources(self) -> Iterator[str]:
+        """The sources, to train a tokeniser on."""
+        return (pair.source for pair in self)
+
+    def targets(self) -> Iterator[str]:
+        """The first target of each pair, to train a tokeniser on."""
+        return (pair.targets[0] for pair in self)
+
+    def texts(self) -> Iterator[str]:
+        """Sources and first targets, to train a tokeniser for both on."""
+        return (text for pair in self for text in (pair.source, pair.targets[0]))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes when a file's content, or how it is read, changes."""
+        kinds = [f"{len(paths)}{_is_jsonl(paths[0])}" for paths in self.files]
+        contents = [Corpus(paths, "file").fingerprint for paths in self.files]
+        part = (self.part.cut, self.part.held_out) if self.part else None  # which rows return follows from the content
+        return hashlib.sha256(json.dumps([*self.fields, part, kinds, contents]).encode()).hexdigest()
+
+    @property
+    def fields(self) -> tuple[str, str]:
+        """The keys of a JSONL record that hold source and target."""
+        return self.source_field, self.target_field
+
+    def hold_out(self, fraction: float) -> tuple[PairCorpus, PairCorpus]:
+        """Cut the last `fraction` of the pairs off: (training part, validation part).
+
+        A source that occurs more than once is on the side where it occurs first, with all its targets, so that no
+        validation source was seen in training.
+        """
+        if self.part is not None:
+            raise ValueError("hold out from the whole corpus, not from a part of it")
+        part = _cut(self, self.fingerprint, fraction)
+        return replace(self, part=part), replace(self, part=replace(part, held_out=True))
+
+    def __str__(self) -> str:
+        return ", ".join(str(path) for paths in self.files for path in paths)
+
+
+@lru_cache
+def _cut(corpus: PairCorpus, fingerprint: str, fraction: float) -> Part:  # noqa: ARG001 - part of the key
+    """The training side of the cut that holds out `fraction` of the pairs, or what whole groups of a source make it."""
+    numbers = np.fromiter((_number(pair.source) for pair in corpus), np.uint64)
+    if not len(numbers):
+        raise DataError(f"{corpus}: there are no pairs to learn from")
+    _, first, source = np.unique(numbers, return_index=True, return_inverse=True)
+    first = first[source]  # [pairs]: the row where this pair's source is seen first
+    later = first[first > 0]
+    if not len(later):
+        raise DataError(
+            f"{corpus}: all {len(first):,} pairs have the same source, so none can be held out; name validation pairs "
+            "with data.valid, or give more pairs"
+        )
+    held = min(len(first), max(1, round(fraction * len(first))))
+    cut = int(max(np.partition(first, -held)[-held], later.min()))
+    return Part(cut, frozenset((cut + np.flatnonzero(first[cut:] < cut)).tolist()), held_out=False)
+
+
+def _number(text: str) -> int:
+    """64 bits that stand for a text: a million sources fit in eight megabytes."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+# ---------------------------------------------------------------------------------------------------- names of files
+
+
+def _entries(names: Sequence[str]) -> Iterator[tuple[Path, ...]]:
+    partner: Path | None = None
+    for name in names:
+        paths = _paths(name)
+        if all(map(_is_table, paths)):
+            yield from ((path,) for path in paths)
+        elif len(paths) > 1 or len(names) == 1:  # a lone file of another name: a table, or its first line says not
+            yield paths
+        elif partner is None:
+            partner = paths[0]
+        else:
+            yield partner, paths[0]
+            partner = None
+    if partner is not None:
+        raise DataError(f"{partner} has no partner: name aligned files by twos, the source before the target")
+
+
+def _paths(name: str) -> tuple[Path, ...]:
+    pieces = [name] if Path(name).is_file() else [piece.strip() for piece in name.split(",")]
+    if not all(pieces):
+        raise DataError(f"{name!r} lacks the name of a file: write aligned files as F.src,F.tgt")
+    paths = tuple(map(resolve, pieces))
+    for corpus in bundled():
+        if corpus.kind != "pairs" and {corpus.path(part) for part in corpus.files} & set(paths):
+            known = ", ".join(other.name for other in bundled() if other.kind == "pairs")
+            raise DataError(f"the bundled corpus {corpus.name!r} holds {corpus.kind}, not pairs (of pairs: {known})")
+    return paths
+
+
+def _is_jsonl(path: Path) -> bool:
+    return path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+
+
+def _is_table(path: Path) -> bool:
+    return _is_jsonl(path) or path.name.lower().endswith((".tsv", ".tsv.gz"))
+
+
+# ----------------------------------------------------------------------------------------------------------- reading
+
+
+def _pair(source: str, targets: Sequence[str]) -> Pair:
+    return Pair(source, tuple(target for target in targets if target.strip()))
+
+
+def _aligned(paths: tuple[Path, ...]) -> Iterator[Pair]:
+    files = [read_lines(path) for path in paths]
+    for number, lines in enumerate(zip_longest(*files)):
+        if None in lines:
+            lengths = [
+                number + (line is not None) + sum(1 for _ in rest) for line, rest in zip(lines, files, strict=True)
+            ]
+            counts = " and ".join(f"{path} has {length:,} lines" for path, length in zip(paths, lengths, strict=True))
+            raise DataError(f"the files are not aligned: {counts}; each line must be the counterpart of the other's")
+        yield _pair(lines[0], lines[1:])
+
+
+def _table(path: Path) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        source, tab, rest = line.partition("\t")
+        if not tab and line.strip():
+            raise DataError(
+                f"{path}, line {number}: no tab; a line of a .tsv file is source, tab, target "
+                "(two aligned files are named together: F.src,F.tgt)"
+            )
+        yield _pair(source, [target for target in rest.split("\t") if not target.startswith(CREDIT)])
+
+
+def _records(path: Path, source_field: str, target_field: str) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:  # ValueError: broken JSON, or a number too long to be one
+            raise DataError(f"{where}: not a JSON record ({error}); each line of a .jsonl file is one object") from None
+        if not isinstance(record, dict):
+            example = f'{{"{source_field}": "...", "{target_field}": "..."}}'
+            raise DataError(f"{where}: a record must be an object such as {example}")
+        source, target = (_value(record, field, where) for field in (source_field, target_field))
+        if not isinstance(source, str):
+            raise DataError(f"{where}: the value of {source_field!r} is not a string{_advice(record)}")
+        targets = target if isinstance(target, list) else [target]
+        if not all(isinstance(text, str) for text in targets):
+            raise DataError(f"{where}: the value of {target_field!r} is no string and no list of them{_advice(record)}")
+        _refuse_half_characters({source_field: [source], target_field: targets}, where)
+        yield _pair(source, targets)
+
+
+def _value(record: dict[str, Any], field: str, where: str) -> Any:
+    if field not in record:
+        raise DataError(f"{where}: the record has no key {field!r}{_advice(record)}")
+    return record[field]
+
+
+def _advice(record: dict[str, Any]) -> str:
+    keys = ", ".join(map(repr, record)) or "none"
+    return f" (its keys: {keys}); set data.source_field and data.target_field to the right ones"
+
+
+def _refuse_half_characters(fields: dict[str, list[str]], where: str) -> None:
+    for field, texts in fields.items():
+        for text in texts:
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:  # JSON can write half of a surrogate pair: \ud83d alone
+                half = f"\\u{ord(text[error.start]):04x}"
+                raise DataError(
+                    f"{where}: the value of {field!r} holds {half}, half of a surrogate pair, at character "
+                    f"{error.start}; it stands for no character, so remove it or write its pair"
+                ) from None

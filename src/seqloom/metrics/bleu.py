@@ -1,0 +1,198 @@
+"""BLEU: how many n-grams of a generated text stand in its references (Papineni et al. 2002)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqloom.errors import ConfigError, did_you_mean
+from seqloom.metrics.ngram_counts import TokenList, Tokens, clipped_matches, ngram_totals, token_lists
+
+Floats: TypeAlias = NDArray[np.float64]
+Smoothing = Literal["none", "floor", "add-k", "exp"]
+ReferenceLength = Literal["closest", "shortest"]
+
+SMOOTHING_VALUES = {"floor": 0.1, "add-k": 1.0}  # Chen & Cherry 2014, as in sacreBLEU
+
+
+@dataclass(frozen=True)
+class Bleu:
+    """A BLEU score in [0, 1] with its parts."""
+
+    score: float
+    precisions: tuple[float, ...]
+    """p_1, p_2, …, after smoothing."""
+    brevity_penalty: float
+    matches: tuple[int, ...]
+    """Clipped matches of each order; with `totals` they give the precisions before smoothing."""
+    totals: tuple[int, ...]
+    hypothesis_length: int
+    reference_length: int
+
+
+@dataclass(frozen=True)
+class BleuCounts:
+    """All that BLEU needs to know of every sentence. The counts of several sentences are the sums of theirs."""
+
+    matches: NDArray[Any]
+    """(sentences, orders)."""
+    totals: NDArray[Any]
+    """(sentences, orders)."""
+    hypothesis_lengths: NDArray[Any]
+    reference_lengths: NDArray[Any]
+
+    def summed(self) -> BleuCounts:
+        """The counts of all sentences together."""
+        parts = (self.matches, self.totals, self.hypothesis_lengths, self.reference_lengths)
+        return BleuCounts(*(part.sum(0) for part in parts))
+
+
+@dataclass(frozen=True)
+class BleuFormula:
+    """From counts to BLEU = BP · exp(1/N Σ_n log p_n), with p_n = matches_n / totals_n, BP = min(1, exp(1 - r/c)).
+
+    c is the length of the hypotheses, r that of the references. Counts are arrays whose last axis is the order;
+    any axes before it (sentences, resamples) are kept.
+
+    Where nothing matches at all the score is 0. Smoothing (Chen & Cherry 2014) mends orders of which *some* exist and
+    none matches: `floor` puts `value` in the place of the matches; `add-k` adds `value` to matches and totals of all
+    orders above 1; `exp` takes 1/2, 1/4, … of a match for the first, second, … such order. With `effective_order` the
+    mean is over those orders that a hypothesis is long enough to have.
+    """
+
+    smoothing: Smoothing = "none"
+    value: float | None = None
+    effective_order: bool = False
+
+    def __post_init__(self) -> None:
+        if self.smoothing not in get_args(Smoothing):
+            raise ConfigError(
+                f"unknown smoothing {self.smoothing!r}{did_you_mean(self.smoothing, get_args(Smoothing))}"
+            )
+
+    def scores(self, counts: BleuCounts) -> Floats:
+        """BLEU, of the shape of the lengths."""
+        matches, totals = self._smoothed(counts)
+        with np.errstate(divide="ignore"):  # log 0 = -∞ makes the score 0
+            logs = np.log(_ratio(matches, totals))
+        if self.effective_order:
+            exists = totals > 0
+            means = np.where(exists, logs, 0.0).sum(-1) / np.maximum(exists.sum(-1), 1)
+        else:
+            means = logs.mean(-1)
+        return np.where(counts.matches.any(-1), self.brevity_penalties(counts) * np.exp(means), 0.0)
+
+    def precisions(self, counts: BleuCounts) -> Floats:
+        """p_n of every order, smoothed; 0 where there is no n-gram."""
+        return np.where(counts.matches.any(-1, keepdims=True), _ratio(*self._smoothed(counts)), 0.0)
+
+    def brevity_penalties(self, counts: BleuCounts) -> Floats:
+        """1 where the hypotheses are as long as their references, exp(1 - r/c) where they are shorter."""
+        lengths, wanted = counts.hypothesis_lengths, counts.reference_lengths
+        shortfall = np.where(lengths > 0, wanted / np.maximum(lengths, 1), np.inf) - 1
+        return np.where(lengths < wanted, np.exp(-shortfall), 1.0)
+
+    def _smoothed(self, counts: BleuCounts) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Matches and totals."""
+        matches, totals = counts.matches, counts.totals
+        value = SMOOTHING_VALUES.get(self.smoothing, 0.0) if self.value is None else self.value
+        unmatched = (matches == 0) & (totals > 0)
+        if self.smoothing == "floor":
+            matches = np.where(unmatched, value, matches)
+        elif self.smoothing == "add-k":
+            added = np.where(np.arange(matches.shape[-1]) > 0, value, 0.0)
+            matches, totals = matches + added, totals + added
+        elif self.smoothing == "exp":
+            matches = np.where(unmatched, 0.5 ** unmatched.cumsum(-1), matches)
+        return matches, totals
+
+
+def _ratio(matches: NDArray[Any], totals: NDArray[Any]) -> Floats:
+    return np.divide(matches, totals, out=np.zeros(matches.shape), where=totals > 0)
+
+
+def count_bleu(
+    hypotheses: Sequence[Tokens],
+    references: Sequence[Sequence[Tokens]],
+    max_order: int = 4,
+    reference_length: ReferenceLength = "closest",
+) -> BleuCounts:
+    """The counts of every sentence. Of references equally close in length the shorter counts."""
+    if max_order < 1:
+        raise ConfigError(f"max_order is {max_order}: the longest n-gram has at least one token")
+    if reference_length not in get_args(ReferenceLength):
+        hint = did_you_mean(reference_length, get_args(ReferenceLength))
+        raise ConfigError(f"unknown reference length {reference_length!r}{hint}")
+    ours, theirs = token_lists(hypotheses, references)
+    lengths = np.array([len(hypothesis) for hypothesis in ours])
+    if reference_length == "shortest":
+        chosen = [min(map(len, several)) for several in theirs]
+    else:
+        chosen = [_closest_length(several, len(hypothesis)) for hypothesis, several in zip(ours, theirs, strict=True)]
+    return BleuCounts(
+        clipped_matches(ours, theirs, max_order), ngram_totals(lengths, max_order), lengths, np.array(chosen)
+    )
+
+
+def _closest_length(references: Sequence[TokenList], length: int) -> int:
+    return min(map(len, references), key=lambda other: (abs(other - length), other))
+
+
+# ------------------------------------------------------------------------------------------------------ the score
+
+
+def bleu(
+    hypotheses: Sequence[Tokens],
+    references: Sequence[Sequence[Tokens]],
+    max_order: int = 4,
+    smoothing: Smoothing = "none",
+    smoothing_value: float | None = None,
+    effective_order: bool = False,
+    reference_length: ReferenceLength = "closest",
+) -> Bleu:
+    """BLEU of a corpus of token lists; `references[i]` holds the references of `hypotheses[i]`.
+
+    The counts are summed over all sentences before they are divided. See `BleuFormula`.
+    """
+    formula = BleuFormula(smoothing, smoothing_value, effective_order)
+    counts = count_bleu(hypotheses, references, max_order, reference_length).summed()
+    return Bleu(
+        score=float(formula.scores(counts)),
+        precisions=tuple(formula.precisions(counts).tolist()),
+        brevity_penalty=float(formula.brevity_penalties(counts)),
+        matches=tuple(counts.matches.tolist()),
+        totals=tuple(counts.totals.tolist()),
+        hypothesis_length=int(counts.hypothesis_lengths),
+        reference_length=int(counts.reference_lengths),
+    )
+
+
+def sentence_bleu(
+    hypothesis: Tokens,
+    references: Sequence[Tokens],
+    max_order: int = 4,
+    smoothing: Smoothing = "exp",
+    smoothing_value: float | None = None,
+    effective_order: bool = True,
+    reference_length: ReferenceLength = "closest",
+) -> Bleu:
+    """BLEU of one sentence. A sentence often has no 4-gram in common with another, so it is smoothed by default."""
+    return bleu([hypothesis], [references], max_order, smoothing, smoothing_value, effective_order, reference_length)
+
+
+def sentence_bleus(
+    hypotheses: Sequence[Tokens],
+    references: Sequence[Sequence[Tokens]],
+    max_order: int = 4,
+    smoothing: Smoothing = "exp",
+    smoothing_value: float | None = None,
+    effective_order: bool = True,
+    reference_length: ReferenceLength = "closest",
+) -> Floats:
+    """`sentence_bleu(...).score` of every sentence, fast enough for a reward while training."""
+    formula = BleuFormula(smoothing, smoothing_value, effective_order)
+    return formula.scores(count_bleu(hypotheses, references, max_order, reference_length))

@@ -1,0 +1,297 @@
+"""Bucketed batches of pairs: every pair once, within the budget, hardly padded, resumed exactly, shared fairly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from seqloom.config.schema import ScheduleConfig, TrainingConfig
+from seqloom.data.buckets import (
+    BucketBatches,
+    PairBatch,
+    SharedBatch,
+    pair_batch,
+    sorted_batches,
+    sorted_sources,
+)
+from seqloom.data.pair_store import PairStore, PairTotals, Ragged
+from seqloom.data.pairs import PairCorpus
+from seqloom.errors import DataError
+from seqloom.text import CharacterTokenizer, WordTokenizer
+from seqloom.text.special import BOS, EOS, PAD, SPECIALS
+from seqloom.training.objectives import Loss, Objective
+from seqloom.training.processes import Processes
+from seqloom.training.trainer import Trainer
+
+FIRST = len(SPECIALS)
+Lengths = list[tuple[int, int]]
+
+
+def ragged(sequences: Iterable[list[int]]) -> Ragged:
+    sequences = list(sequences)
+    offsets = np.cumsum([0, *map(len, sequences)])
+    return Ragged(np.array([token for tokens in sequences for token in tokens], np.uint32), offsets)
+
+
+def store_of(lengths: Lengths) -> PairStore:
+    """Pairs of these lengths, `<eos>` counted; the first token of a source is the number of the pair.
+
+    So no length may be below two: there must be room for the number.
+    """
+    source = ragged([FIRST + number, *[FIRST] * (length - 2), EOS] for number, (length, _) in enumerate(lengths))
+    target = ragged([*range(FIRST, FIRST + length - 1), EOS] for _, length in lengths)
+    counts = (len(lengths), len(source.tokens), len(target.tokens), 0, 0, 0, 0, 0)
+    return PairStore(source, target, np.arange(len(lengths)), PairTotals(*counts))
+
+
+def numbers(batch: PairBatch) -> list[int]:
+    return (batch.source[:, 0] - FIRST).tolist()
+
+
+def one_epoch(batches: BucketBatches) -> list[PairBatch]:
+    return [next(batches) for _ in range(batches.batches_per_epoch)]
+
+
+def epoch(batches: BucketBatches) -> list[list[int]]:
+    """The numbers of the pairs in each batch of an epoch."""
+    return [numbers(batch) for batch in one_epoch(batches)]
+
+
+def same(one: PairBatch, other: PairBatch) -> bool:
+    names = ("source", "target_inputs", "targets", "source_lengths", "target_lengths")
+    return all(getattr(one, name).equal(getattr(other, name)) for name in names)
+
+
+lengths_of_pairs = st.lists(st.tuples(st.integers(2, 30), st.integers(2, 30)), min_size=1, max_size=80)
+budgets = st.integers(1, 200)
+seeds = st.integers(0, 3)
+
+
+# ---------------------------------------------------------------------------------------------------------- one batch
+
+
+def test_a_batch_is_padded_and_its_targets_shifted() -> None:
+    store = PairStore(
+        ragged([[7, 8, EOS], [9, EOS]]), ragged([[5, EOS], [6, 7, 8, EOS]]), np.arange(2), store_of([(2, 2)]).totals
+    )
+    batch = pair_batch(store, np.array([1, 0]))
+    assert batch.source.tolist() == [[9, EOS, PAD], [7, 8, EOS]]
+    assert batch.targets.tolist() == [[6, 7, 8, EOS], [5, EOS, PAD, PAD]]
+    assert batch.target_inputs.tolist() == [[BOS, 6, 7, 8], [BOS, 5, PAD, PAD]]
+    assert batch.source_lengths.tolist() == [2, 3]
+    assert batch.target_lengths.tolist() == [4, 2]
+    assert batch.tokens == 6
+    assert batch.source.dtype == batch.targets.dtype == torch.int64
+
+
+@given(lengths_of_pairs, st.data())
+def test_a_batch_is_what_padding_row_by_row_gives(lengths: Lengths, data: st.DataObject) -> None:
+    store = store_of(lengths)
+    chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=10))
+    batch = pair_batch(store, np.array(chosen))
+    for tensor, side in ((batch.source, store.source), (batch.targets, store.target)):
+        rows = [side[number].tolist() for number in chosen]
+        width = max(map(len, rows))
+        assert tensor.tolist() == [row + [PAD] * (width - len(row)) for row in rows]
+    inputs = [[BOS, *store.target[number].tolist()[:-1]] for number in chosen]
+    assert [row[row != PAD].tolist() for row in batch.target_inputs] == inputs
+    assert batch.tokens == sum(map(len, inputs))
+
+
+def test_a_batch_that_moves_keeps_its_count_of_tokens() -> None:
+    batch = pair_batch(store_of([(3, 5), (4, 2)]), np.arange(2))
+    moved = batch.to(torch.device("meta"))  # which could not count them
+    assert moved.source.device.type == moved.target_lengths.device.type == "meta"
+    assert moved.tokens == 7
+
+
+# ------------------------------------------------------------------------------------------------------------- epochs
+
+
+@settings(deadline=None)
+@given(lengths_of_pairs, budgets, seeds)
+def test_every_pair_comes_once_an_epoch(lengths: Lengths, budget: int, seed: int) -> None:
+    batches = BucketBatches(store_of(lengths), budget, seed)
+    for _ in range(3):
+        assert sorted(number for rows in epoch(batches) for number in rows) == list(range(len(lengths)))
+
+
+@settings(deadline=None)
+@given(lengths_of_pairs, budgets, seeds)
+def test_only_a_single_pair_may_exceed_the_budget(lengths: Lengths, budget: int, seed: int) -> None:
+    batches = BucketBatches(store_of(lengths), budget, seed)
+    for _ in range(2 * batches.batches_per_epoch):
+        batch = next(batches)
+        rows = len(batch.source)
+        assert rows == 1 or rows * max(batch.source.size(1), batch.targets.size(1)) <= budget
+
+
+@settings(deadline=None)
+@given(lengths_of_pairs, budgets)
+def test_a_batch_is_as_full_as_the_budget_allows(lengths: Lengths, budget: int) -> None:
+    """Longest first, one more row would be too many: only the last batch, of the shortest pairs, is left over."""
+    batches = BucketBatches(store_of(lengths), budget)
+    widths = [(max(batch.source.size(1), batch.targets.size(1)), len(batch.source)) for batch in one_epoch(batches)]
+    full = sorted(widths, reverse=True)[:-1]
+    assert all(width * (rows + 1) > budget for width, rows in full)
+
+
+@settings(deadline=None)
+@given(lengths_of_pairs, budgets, seeds, st.integers(0, 150), st.sampled_from([1, 2, 3]))
+def test_resumed_equals_uninterrupted(lengths: Lengths, budget: int, seed: int, done: int, processes: int) -> None:
+    store = store_of(lengths * processes)
+    try:
+        batches, again = (BucketBatches(store, budget, seed, processes) for _ in range(2))
+    except DataError:
+        return
+    for _ in range(done):
+        next(batches)
+    again.seek(batches.position())
+    for _ in range(batches.batches_per_epoch + 2):
+        one, other = next(batches), next(again)
+        if processes == 1:
+            assert same(one, other)
+        else:
+            assert all(same(one.rows(rank, rank + 1), other.rows(rank, rank + 1)) for rank in range(processes))
+
+
+def test_epochs_differ_and_seeds_differ_in_the_batches_and_in_their_order() -> None:
+    generator = np.random.default_rng(0)
+    store = store_of([tuple(pair) for pair in generator.integers(2, 12, (2000, 2)).tolist()])
+    batches = BucketBatches(store, 256)
+    first, second = epoch(batches), epoch(batches)
+    other = epoch(BucketBatches(store, 256, seed=1))
+    for another in (second, other):
+        shared = {frozenset(rows) for rows in first} & {frozenset(rows) for rows in another}
+        assert len(shared) < len(first) / 10
+        assert [len(rows) for rows in another] != [len(rows) for rows in first]
+        assert sorted(map(len, another)) == sorted(map(len, first))
+    assert epoch(BucketBatches(store, 256)) == first
+
+
+def test_bundled_pairs_are_padded_by_less_than_a_tenth() -> None:
+    corpus = PairCorpus.open("tatoeba-en-zh")
+    store = PairStore.of(corpus, WordTokenizer.train(corpus.sources()), CharacterTokenizer.train(corpus.targets()))
+    batches = one_epoch(BucketBatches(store, 4096))
+    cells = sum(batch.source.numel() + batch.targets.numel() for batch in batches)
+    assert 1 - (store.totals.source_tokens + store.totals.target_tokens) / cells < 0.10
+    longest = sum(len(batch.source) * max(batch.source.size(1), batch.targets.size(1)) for batch in batches)
+    real = np.maximum(store.source.lengths, store.target.lengths).sum()
+    assert 1 - real / longest < 0.03
+    assert sum(batch.tokens for batch in batches) == store.totals.target_tokens
+
+
+# ---------------------------------------------------------------------------------------------------------- processes
+
+
+@settings(deadline=None)
+@given(lengths_of_pairs, budgets, seeds, st.integers(2, 5))
+def test_processes_share_the_pairs_out_in_equally_many_batches(
+    lengths: Lengths, budget: int, seed: int, processes: int
+) -> None:
+    store = store_of(lengths)
+    try:
+        batches = BucketBatches(store, budget, seed, processes)
+    except DataError:  # pairs that cannot be put together can be too few, or one too many
+        alone = BucketBatches(store, budget, seed).batches_per_epoch
+        assert len(lengths) % processes
+        assert alone + (-alone % processes) > len(lengths)
+        return
+    assert batches.batch_size == processes
+    seen: list[int] = []
+    for _ in range(batches.batches_per_epoch):
+        shared = next(batches)
+        assert isinstance(shared, SharedBatch)
+        parts = [shared.rows(rank, rank + 1) for rank in range(processes)]
+        assert shared.tokens == sum(part.tokens for part in parts)
+        for part in parts:
+            rows = len(part.source)
+            assert rows == 1 or rows * max(part.source.size(1), part.targets.size(1)) <= budget
+            seen += numbers(part)
+    assert sorted(seen) == list(range(len(lengths)))
+
+
+def test_pairs_that_cannot_be_shared_evenly_say_what_to_raise() -> None:
+    with pytest.raises(DataError, match=r"3 pairs.* 10 tokens .*2 processes: raise data\.batch_tokens"):
+        BucketBatches(store_of([(9, 9)] * 3), 10, processes=2)
+
+
+# ----------------------------------------------------------------------------------------------------------- training
+
+
+class _Counting(Objective):
+    """A loss for one number, so that the weight after training tells which batches came, and in which order."""
+
+    def __call__(self, model: nn.Linear, batch: PairBatch) -> Loss:
+        mean = batch.source[:, 0].float().mean() / 100
+        total = (model.weight * mean).pow(2).sum() * batch.tokens
+        return Loss(total, batch.tokens, {"loss": total.detach()})
+
+
+def test_the_trainer_takes_bucketed_batches_as_they_are_and_resumes_exactly(tmp_path: Path) -> None:
+    store = store_of([(2 + number % 7, 2 + number % 5) for number in range(50)])
+
+    def trainer(name: str, steps: int) -> Trainer:
+        schedule = ScheduleConfig(kind="constant")
+        config = TrainingConfig(steps=steps, checkpoint_every=1, schedule=schedule, device="cpu")
+        torch.manual_seed(0)
+        alone = Processes(0, 1, torch.device("cpu"))
+        batches = BucketBatches(store, 40, seed=3)
+        validate = lambda: {"valid_loss": 0.0}  # noqa: E731
+        (tmp_path / name).mkdir(exist_ok=True)
+        return Trainer(nn.Linear(1, 1, bias=False), _Counting(), batches, validate, config, tmp_path / name, alone)
+
+    whole = trainer("whole", 2 * BucketBatches(store, 40).batches_per_epoch + 3)
+    progress = whole.fit()
+    assert progress.tokens > 2 * store.totals.target_tokens
+    trainer("parts", 7).fit()
+    resumed = trainer("parts", whole.total_steps)
+    assert resumed.resume()
+    resumed.fit()
+    assert resumed.model.weight.equal(whole.model.weight)
+    assert resumed.progress.tokens == progress.tokens
+
+
+# --------------------------------------------------------------------------------------------------------- evaluation
+
+
+@settings(deadline=None)
+@given(lengths_of_pairs, budgets)
+def test_sorted_batches_have_all_pairs_and_their_numbers(lengths: Lengths, budget: int) -> None:
+    store = store_of(lengths)
+    longest = []
+    order: list[int] = []
+    for places, batch in sorted_batches(store, budget):
+        assert places.tolist() == numbers(batch)
+        rows, width = len(places), max(batch.source.size(1), batch.targets.size(1))
+        assert rows == 1 or rows * width <= budget
+        longest.append(width)
+        order += places.tolist()
+    assert longest == sorted(longest, reverse=True)
+    assert sorted(order) == list(range(len(lengths)))
+
+
+@settings(deadline=None)
+@given(lengths_of_pairs, budgets)
+def test_results_of_sorted_sources_go_back_in_order(lengths: Lengths, budget: int) -> None:
+    sources = store_of(lengths).source
+    results = np.zeros(len(sources), np.int64)
+    longest = []
+    for places, source, source_lengths in sorted_sources(sources, budget):
+        assert len(source) == 1 or source.numel() <= budget
+        assert (source != PAD).sum(1).equal(source_lengths)
+        results[places] = (source[:, 0] - FIRST).numpy()
+        longest.append(source.size(1))
+    assert results.tolist() == list(range(len(lengths)))
+    assert longest == sorted(longest, reverse=True)
+
+
+def test_no_sources_are_no_batches() -> None:
+    assert list(sorted_sources(Ragged.encoded([], CharacterTokenizer.train(["a"])), 100)) == []
