@@ -199,3 +199,40 @@ def test_a_damaged_model_file_is_reported(cli: Cli, trained: Any, keep: int) -> 
 def test_only_ngrams_are_exported_to_arpa(cli: Cli, run: Path, tmp_path: Path) -> None:
     done = cli("export", run, "--to", "arpa", tmp_path / "m.arpa")
     assert (done.code, "n-grams" in done.error) == (2, True)
+
+
+# -------------------------------------------------------------------------------------------------- and in other ways
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "bpe", "unigram"])
+def test_every_tokeniser_can_be_counted(trained: Any, kind: str) -> None:
+    size = {"bpe": ["text.max_size=300"], "unigram": ["text.max_size=60"]}.get(kind, [])
+    run = trained("the cat sat\non the mat\n" * 20, f"text.kind={kind}", *size, "model.order=7")
+    sums_to_one(run, "the c")
+    model = seqloom.load(run)
+    assert model.log_prob("the cat sat")[0] > model.log_prob("sat cat the")[0]
+
+
+def test_arrays_that_do_not_fit_into_memory_give_the_same_model(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = []
+    for number, (memory, compiled) in enumerate([("4", False), ("1e-9", False), ("4", True), ("1e-9", True)]):
+        if compiled:
+            monkeypatch.setattr("seqloom.models.ngram.counting.COMPILED", 0)
+            for module in ("suffixes", "estimation"):
+                monkeypatch.setattr(f"seqloom.models.ngram.{module}.LARGE", 0)
+        settings = (f"data.train={FIXTURES / 'last.txt'}", f"engine.memory={memory}", "model.prune=[0,0,1]")
+        assert cli("train", "ngram", *options(*settings), "--out", tmp_path / str(number)).code == 0
+        models.append((tmp_path / str(number) / "model.safetensors").read_bytes())
+    assert models[0] == models[1]
+    assert models[2] == models[3]
+
+
+def test_the_likeliest_next_words_have_the_probabilities_of_the_model(trained: Any) -> None:
+    model = seqloom.load(trained("a b c\na b d\na b c\n" * 5, "model.order=3"))
+    (first, probability), (second, _) = model.next_tokens("a b", 2)
+    assert (first, second) == ("c", "d")
+    whole, prompt = (model.model.log_prob(torch.tensor([model.tokenizer.encode(text)])) for text in ("a b c", "a b"))
+    assert probability == pytest.approx((whole - prompt).exp().item(), rel=1e-5)
+    assert sum(p for _, p in model.next_tokens("z", 100)) == pytest.approx(1, abs=1e-5)

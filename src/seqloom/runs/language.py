@@ -28,7 +28,7 @@ from seqloom.models.interpolation import Interpolation
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.materials import corpora
 from seqloom.text import Tokenizer, count_words
-from seqloom.text.special import EOS, UNK
+from seqloom.text.special import BOS, EOS, UNK
 from seqloom.training import choose_device, load_model_weights, load_weights
 from seqloom.version import __version__
 
@@ -231,6 +231,14 @@ class TrainedLanguageModel:
         pairs = zip(encoded, found, strict=True)
         results = [[self._text(prompt, hypothesis) for hypothesis in row] for prompt, row in pairs]
         return _reranked(prompts, results, rerank) if rerank else results
+
+    @torch.inference_mode()
+    def next_tokens(self, prompt: str, top: int = 10) -> list[tuple[str, float]]:
+        """The `top` likeliest tokens after a prompt, as a person would read them, each with its probability."""
+        tokens = torch.tensor([[BOS, *self.tokenizer.encode(prompt)]], device=self.device)
+        log_probs, _ = self.model.read(self.model.start(1), tokens)
+        best = log_probs[0].float().cpu().topk(min(top, self.model.vocabulary_size))
+        return list(zip(self.tokenizer.tokens(best.indices.tolist()), best.values.exp().tolist(), strict=True))
 
     def sample(self, size: int, **options: Any) -> list[str]:
         """Draw texts from the model."""
