@@ -29,6 +29,11 @@ class ConfigError(UserError):
 class DataError(UserError):
     """A corpus, a pair of files or an image cannot be used as it is."""
 
+    def located(self, where: object) -> DataError:
+        """The same error with the name of the corpus before it, unless it names a file of it already."""
+        begins_with_file = str(self).partition(", line ")[0] in str(where)
+        return self if begins_with_file else DataError(f"{where}: {self}")
+
 
 class CheckpointError(UserError):
     """A run folder or a checkpoint is missing, damaged or of another model."""

@@ -127,6 +127,16 @@ def test_an_empty_text_is_refused(cli: Cli, tmp_path: Path, text: str) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_line_that_is_not_utf8_is_named_once(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"good line\nbad \xff line\n")
+    for kind in ("whitespace", "words"):
+        settings = options(f"data.train={tmp_path / 'bad.txt'}", f"text.kind={kind}")
+        error = cli("train", "ngram", *settings, "--out", tmp_path / "run").error
+        assert error.count("bad.txt") == 1
+        assert "bad.txt, line 2" in error
+    assert not (tmp_path / "run").exists()
+
+
 def test_lines_of_one_word_make_a_model(trained: Any) -> None:
     run = trained("yes\nno\nyes\n", "model.order=5")
     sums_to_one(run, "yes")

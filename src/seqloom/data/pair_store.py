@@ -192,7 +192,7 @@ class PairStore:
         try:
             return cls.build(corpus.records(), source_tokenizer, target_tokenizer, folder, limits)
         except _NothingLeft as error:
-            raise DataError(f"{corpus}: {error}") from error
+            raise error.located(corpus) from error
 
     def pairs(self, corpus: PairCorpus) -> Iterator[Pair]:
         """The texts of what the store holds, all references with them, read again from the corpus it was made from."""

@@ -100,7 +100,7 @@ class TokenStore:
         try:
             return cls.build(corpus, tokenizer, folder)
         except DataError as error:
-            raise DataError(f"{corpus}: {error}") from error
+            raise error.located(corpus) from error
 
     def __len__(self) -> int:
         return len(self.tokens)

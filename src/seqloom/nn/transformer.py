@@ -85,7 +85,7 @@ class View:
     rotation: Tensor | None
 
 
-class TransformerLayer(nn.Module):
+class TransformerBlock(nn.Module):
     """Self-attention, then a position-wise network, each with a residual connection and a norm."""
 
     compiles = True  # by the trainer, on request: all layers share one compilation
@@ -105,22 +105,40 @@ class TransformerLayer(nn.Module):
             nn.init.zeros_(part.input.bias)
             nn.init.zeros_(part.output.bias)
 
-    def forward(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
-        """inputs [batch, time, size] -> outputs of the same shape, and the longer cache of keys and values."""
-        attended, after = self._attend(self.attention_norm.before(inputs), state, view)
+    def project(self, inputs: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of what the block reads, turned by their positions where these are rotary."""
+        queries, keys, values = self.attention.project(self.attention_norm.before(inputs))
+        if view.rotation is not None:
+            queries, keys = rotate(queries, view.rotation), rotate(keys, view.rotation)
+        return queries, keys, values
+
+    def finish(self, inputs: Tensor, attended: Tensor) -> Tensor:
+        """The block's inputs and what attention made of them -> the block's outputs."""
         hidden = self.attention_norm.after(inputs, attended)
         outputs = self.feedforward(self.feedforward_norm.before(hidden))
-        return self.feedforward_norm.after(hidden, outputs), after
+        return self.feedforward_norm.after(hidden, outputs)
 
-    def _attend(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
+
+class TransformerLayer(TransformerBlock):
+    """A block that reads word after word, or window after window, and keeps the keys and values of all it has read."""
+
+    def forward(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
+        """inputs [batch, time, size] -> outputs of the same shape, and the longer cache of keys and values."""
         end = state.position + inputs.size(1)
-        queries, new_keys, new_values = self.attention.project(inputs)
-        if view.rotation is not None:
-            queries, new_keys = rotate(queries, view.rotation), rotate(new_keys, view.rotation)
+        queries, new_keys, new_values = self.project(inputs, view)
         keys = extend(state["keys"], new_keys, state.position)
         values = extend(state["values"], new_values, state.position)
         attended = self.attention(queries, keys[:, :, :end], values[:, :, :end], view.mask, view.causal)
-        return attended, State({"keys": keys, "values": values}, end)
+        return self.finish(inputs, attended), State({"keys": keys, "values": values}, end)
+
+
+class EncoderLayer(TransformerBlock):
+    """A block that reads a whole sentence at once."""
+
+    def forward(self, inputs: Tensor, view: View) -> Tensor:
+        """inputs [batch, time, size] -> outputs of the same shape."""
+        attended = self.attention(*self.project(inputs, view), view.mask, view.causal)
+        return self.finish(inputs, attended)
 
 
 class Transformer(FeatureLayer):

@@ -89,6 +89,6 @@ def tokenizer_for(config: RunConfig, corpus: Corpus) -> Tokenizer:
         else:
             tokenizer = train_tokenizer(config.text, corpus)
     except DataError as error:
-        raise DataError(f"{corpus}: {error}") from error
+        raise error.located(corpus) from error
     tokenizer.save(path)
     return tokenizer

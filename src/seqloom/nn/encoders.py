@@ -1,0 +1,261 @@
+"""Encoders: from the vectors of the source words to a memory that a decoder reads.
+
+What an encoder says of a sentence depends on that sentence alone: not on the others in the batch, and not on the
+padding that makes all rows equally long.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.errors import ConfigError
+from seqloom.nn.dropout import VariationalDropout
+from seqloom.nn.positions import Positions, RelativePositions
+from seqloom.nn.recurrent import GruLayer, LibraryLayer, LstmLayer, RnnLayer
+from seqloom.nn.transformer import EncoderLayer, PositionKind, View, make_positions
+
+RecurrentKind = Literal["rnn", "lstm", "gru"]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What an encoder knows of a batch of source sentences."""
+
+    memory: Tensor
+    """[batch, places, size]: one vector per source word, zeros where padding is."""
+    mask: Tensor
+    """[batch, places]: True where a real word stands."""
+    last: Tensor
+    """[batch, size]: the whole sentence in one vector. The state after the last word read, for recurrent encoders;
+    for others, which read all words at once, the mean of the memory."""
+
+    def total(self) -> Tensor:
+        """Σ_s memory_s over the real places: [batch, size]."""
+        return self.memory.sum(1)
+
+
+class Encoder(nn.Module, ABC):
+    """Reads padded rows of vectors; a kind of encoder says how in `read`, and what sums a row up in `summary`."""
+
+    input_size: int
+    output_size: int
+
+    def forward(self, vectors: Tensor, lengths: Tensor) -> Encoding:
+        """vectors [batch, places, input_size], of which row b has lengths[b] ≥ 1 real ones, then padding."""
+        mask = torch.arange(vectors.size(1), device=vectors.device) < lengths.unsqueeze(1)
+        padding = ~mask.unsqueeze(-1)
+        memory = self.read(vectors.masked_fill(padding, 0.0), mask).masked_fill(padding, 0.0)
+        return Encoding(memory, mask, self.summary(memory, lengths))
+
+    @abstractmethod
+    def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        """vectors [batch, places, input_size], zeros where mask [batch, places] is False -> [batch, places,
+        output_size], of which the padding's may be anything finite."""
+
+    def summary(self, memory: Tensor, lengths: Tensor) -> Tensor:
+        """memory [batch, places, size], zeros where padding is -> one vector per row: the mean."""
+        return memory.sum(1) / lengths.unsqueeze(1).to(memory.dtype)
+
+
+LAYERS: dict[RecurrentKind, Callable[..., LibraryLayer]] = {"rnn": RnnLayer, "lstm": LstmLayer, "gru": GruLayer}
+
+
+class OneWay(nn.Module):
+    """A recurrent layer that reads from the first word to the last: h_s = f(x_s, h_{s-1}), h_0 = 0."""
+
+    def __init__(self, kind: RecurrentKind, input_size: int, size: int) -> None:
+        super().__init__()
+        self.layer = LAYERS[kind](input_size, size, weight_drop=0.0, start="uniform")
+
+    def forward(self, inputs: Tensor, order: Tensor) -> Tensor:
+        """inputs [batch, places, input_size] -> [batch, places, size]. `order` is for the way back, and not used."""
+        start = tuple(inputs.new_zeros(inputs.size(0), self.layer.size) for _ in self.layer.memory)
+        outputs, _ = self.layer(inputs, start)
+        return outputs
+
+
+class BothWays(nn.Module):
+    """Two recurrent layers, one of which reads from the last word to the first; each gives half of the output."""
+
+    def __init__(self, kind: RecurrentKind, input_size: int, size: int) -> None:
+        super().__init__()
+        self.ahead = OneWay(kind, input_size, size // 2)
+        self.back = OneWay(kind, input_size, size // 2)
+
+    def forward(self, inputs: Tensor, order: Tensor) -> Tensor:
+        """inputs [batch, places, input_size], and their `reversed_order` -> [batch, places, size]."""
+        back = reverse(self.back(reverse(inputs, order), order), order)
+        return torch.cat([self.ahead(inputs, order), back], dim=-1)
+
+
+def reversed_order(mask: Tensor) -> Tensor:
+    """For each place the one it changes with when every row is reversed within its own length; padding stays.
+
+    mask [batch, places] -> [batch · places], numbers of places in the whole batch, row after row.
+    """
+    batch, places = mask.shape
+    place = torch.arange(places, device=mask.device)
+    order = torch.where(mask, mask.sum(1, keepdim=True) - 1 - place, place)
+    rows = torch.arange(batch, device=mask.device).unsqueeze(1)
+    return (rows * places + order).flatten()
+
+
+def reverse(vectors: Tensor, order: Tensor) -> Tensor:
+    """vectors [batch, places, size] in the `reversed_order`; doing it twice gives them back."""
+    return vectors.flatten(0, 1).index_select(0, order).view_as(vectors)
+
+
+class RecurrentEncoder(Encoder):
+    """A stack of recurrent layers that read the sentence forwards or, when `bidirectional`, both ways.
+
+    h→_s = f(x_s, h→_{s-1}),  h←_s = g(x_s, h←_{s+1}),  memory_s = [h→_s, h←_s]  (Schuster & Paliwal 1997; in
+    translation, Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473). Each direction gives half of `size`, and each
+    layer reads both directions of the one below.
+
+    Rows are not packed: the kernels for packed rows are slower, and need the lengths before the work is queued. The
+    way forwards runs on over the padding, which changes nothing before it; the way back reads rows reversed within
+    their own length.
+    """
+
+    def __init__(
+        self,
+        kind: RecurrentKind,
+        input_size: int,
+        size: int = 256,
+        layers: int = 1,
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if bidirectional and size % 2:
+            raise ConfigError(
+                f"a bidirectional encoder gives half of its size to each direction, so size cannot be {size}: "
+                f"choose {size + 1}, or bidirectional=false"
+            )
+        self.input_size = input_size
+        self.output_size = size
+        self.ahead_size = size // 2 if bidirectional else size
+        make = BothWays if bidirectional else OneWay
+        self.layers = nn.ModuleList(make(kind, below, size) for below in [input_size] + [size] * (layers - 1))
+        self.dropout = VariationalDropout(dropout)
+
+    def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        order = reversed_order(mask)
+        hidden = vectors
+        for layer in self.layers:
+            hidden = self.dropout(layer(hidden, order))
+        return hidden
+
+    def summary(self, memory: Tensor, lengths: Tensor) -> Tensor:
+        """What the way forwards knows at the last word, and the way back at the first."""
+        rows = torch.arange(memory.size(0), device=memory.device)
+        ahead = memory[rows, lengths - 1, : self.ahead_size]
+        return torch.cat([ahead, memory[:, 0, self.ahead_size :]], dim=-1)
+
+
+class ConvolutionEncoder(Encoder):
+    """Gated convolutions over the words around each place (Gehring et al. 2017, https://arxiv.org/abs/1705.03122).
+
+    h_l = (h_{l-1} + GLU_l(h_{l-1})) · √½, where GLU(X) = (X∗W + b) ⊗ σ(X∗V + c) sees (kernel - 1) / 2 places on either
+    side, zeros beyond the ends of the sentence; the factor keeps the variance of the sum.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int = 256,
+        layers: int = 4,
+        kernel: int = 3,
+        dropout: float = 0.0,
+        positions: Literal["sinusoidal", "learned"] = "sinusoidal",
+        context: int = 1024,
+    ) -> None:
+        super().__init__()
+        if kernel % 2 == 0:
+            raise ConfigError(
+                f"a convolutional encoder sees equally far to both sides, so kernel cannot be {kernel}: "
+                f"choose an odd one, for example {kernel + 1}"
+            )
+        self.input_size = input_size
+        self.output_size = size
+        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
+        self.positions = make_positions(positions, size, heads=1, context=context)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(nn.Conv1d(size, 2 * size, kernel, padding=kernel // 2) for _ in range(layers))
+
+    def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        padding = ~mask.unsqueeze(1)
+        hidden = self.positions.embed(self.project(vectors), 0).transpose(1, 2)  # [batch, size, places]
+        for layer in self.layers:
+            inputs = self.dropout(hidden).masked_fill(padding, 0.0)  # a convolution must not carry padding into words
+            hidden = (hidden + F.glu(layer(inputs), dim=1)) * math.sqrt(0.5)
+        return self.dropout(hidden.transpose(1, 2))
+
+
+class TwoSidedPositions(RelativePositions):
+    """Relative positions for attention that sees both sides: half of the buckets for the words from the query back,
+    half for those after it (T5's encoder)."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__(heads)
+        self.buckets //= 2  # on each side
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """The bucket of each distance query - key."""
+        return super().bucket(distance.abs()) + self.buckets * (distance < 0)
+
+
+class TransformerEncoder(Encoder):
+    """Self-attention in which every word sees all words of its sentence (Vaswani et al. 2017, section 3.1)."""
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int = 256,
+        layers: int = 4,
+        heads: int = 4,
+        feedforward: int | None = None,
+        dropout: float = 0.0,
+        positions: PositionKind = "sinusoidal",
+        norm: Literal["pre", "post"] = "pre",
+        activation: Literal["gelu", "relu"] = "gelu",
+        context: int = 1024,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.output_size = size
+        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
+        self.positions: Positions = (
+            TwoSidedPositions(heads) if positions == "relative" else make_positions(positions, size, heads, context)
+        )
+        self.dropout = nn.Dropout(dropout)
+        inner = feedforward or 4 * size
+        stack = [EncoderLayer(size, heads, inner, dropout, norm, activation) for _ in range(layers)]
+        for layer in stack:
+            layer.start_weights(additions=2 * layers)
+        self.layers = nn.ModuleList(stack)
+        self.norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()  # post-norm layers end with one already
+
+    def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        hidden = self.dropout(self.positions.embed(self.project(vectors), 0))
+        view = self._view(hidden, mask)
+        for layer in self.layers:
+            hidden = layer(hidden, view)
+        return self.norm(hidden)
+
+    def _view(self, hidden: Tensor, mask: Tensor) -> View:
+        """Every query sees the real places of its row."""
+        places = hidden.size(1)
+        visible = mask[:, None, None, :]  # [batch, heads, queries, keys]
+        bias = self.positions.bias(0, places, hidden)
+        if bias is not None:
+            visible = bias.masked_fill(~visible, -torch.inf)
+        return View(visible, False, self.positions.rotation(0, places, hidden))
