@@ -10,6 +10,7 @@ import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -71,7 +72,7 @@ def _learn(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceTokenizer,
         if not vocabulary.ordinary:
             raise DataError("no words to learn")
         tokenizer = WhitespaceTokenizer(vocabulary)
-        final = np.array([*range(len(SPECIALS)), *vocabulary.ids(words)])
+        final = np.fromiter(chain(range(len(SPECIALS)), vocabulary.ids(words)), np.int64, len(SPECIALS) + len(words))
         totals = Totals(
             units=tokens - int(seen.sum()),
             tokens=tokens,

@@ -55,10 +55,8 @@ class NgramModel(Autoregressive):
             contexts, read = np.full_like(contexts, NO_HISTORY), read[:, -self.order :]
         for column in read.T:
             contexts = self._contexts_after(contexts, column)
-        position = state.position + tokens.shape[1]
-        return torch.from_numpy(self.next_log_probs(contexts)), State(
-            {"contexts": torch.from_numpy(contexts)}, position
-        )
+        after = State({"contexts": torch.from_numpy(contexts)}, state.position + tokens.shape[1])
+        return torch.from_numpy(self.next_log_probs(contexts)), after
 
     def _contexts_after(self, contexts: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
         after = np.empty_like(contexts)
@@ -107,7 +105,10 @@ class NgramModel(Autoregressive):
     def unit_log_probs(
         self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], batch_tokens: int = 0
     ) -> NDArray[np.float32]:
-        """log p of every token of many units, one after the other in `tokens`, each from its own beginning."""
+        """log p of every token of many units, one after the other in `tokens`, each from its own beginning.
+
+        All at once: no unit waits for another, so there are no batches.
+        """
         inputs = np.empty(len(tokens), np.int32)
         inputs[1:] = tokens[:-1]
         inputs[(np.cumsum(lengths) - lengths)[lengths > 0]] = BOS
