@@ -3,31 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 
 class State(dict[str, Tensor]):
-    """Named tensors, batch first: hidden states, key-value caches, windows of recent words, encoder memories.
+    """Named tensors, batch first: hidden states, key-value caches, windows of recent words.
 
     All rows stand at the same `position`: the number of tokens read so far.
 
+    Rows may be hypotheses about sources, several for each. What they know of their source (an encoder's memory, its
+    keys) is `shared`: tensors with one row per source, and `owners` [rows] says which is whose. Reordering rows moves
+    none of it; a source goes when its last row does.
+
     A state is *consumed* by the step that reads it: caches are written in place, so go on with the state that comes
-    back, and `reorder` (which copies) before following two branches from one point.
+    back, and `reorder` (which copies rows) before following two branches from one point.
     """
 
-    def __init__(self, tensors: dict[str, Tensor] | None = None, position: int = 0) -> None:
+    def __init__(
+        self,
+        tensors: dict[str, Tensor] | None = None,
+        position: int = 0,
+        shared: dict[str, Tensor] | None = None,
+        owners: Tensor | None = None,
+    ) -> None:
         super().__init__(tensors or {})
         self.position = position
+        self.shared = shared or {}
+        self.owners = owners
+
+    def after(self, tensors: dict[str, Tensor], tokens: int) -> State:
+        """The state of the same rows after reading so many tokens more: new tensors, the same sources."""
+        return State(tensors, self.position + tokens, self.shared, self.owners)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> State:
         """A new state with `change` applied to every tensor."""
-        return State({name: change(tensor) for name, tensor in self.items()}, self.position)
+        owners = None if self.owners is None else change(self.owners)
+        return State(_changed(self, change), self.position, _changed(self.shared, change), owners)
 
     def reorder(self, index: Tensor) -> State:
         """Row i of the new state is row `index[i]` of this one; rows may repeat or be left out."""
-        return self.map(lambda tensor: tensor.index_select(0, index))
+        rows = _changed(self, lambda tensor: tensor.index_select(0, index))
+        if self.owners is None:
+            return State(rows, self.position)
+        kept, owners = self.owners.index_select(0, index).unique(return_inverse=True)
+        shared = self.shared
+        if shared and len(kept) < len(next(iter(shared.values()))):
+            shared = _changed(shared, lambda tensor: tensor.index_select(0, kept))
+        return State(rows, self.position, shared, owners)
+
+    def of_sources(self, name: str) -> Tensor:
+        """A shared tensor: one row per source where every source has as many rows, one after the other (attention folds
+        them, see `share`); else one for each row."""
+        tensor = self.shared[name]
+        return tensor if self._even else tensor.index_select(0, self._owners)
+
+    @cached_property
+    def _even(self) -> bool:
+        """Whether the rows of each source stand together, equally many."""
+        sources = len(next(iter(self.shared.values())))
+        each, rest = divmod(len(self._owners), sources)
+        in_order = torch.arange(sources, device=self._owners.device).repeat_interleave(each)
+        return rest == 0 and torch.equal(self._owners, in_order)
+
+    @property
+    def _owners(self) -> Tensor:
+        assert self.owners is not None, "nothing is shared without owners"
+        return self.owners
 
     def detach(self) -> State:
         """The same values, cut off from the graph that made them (truncated back-propagation through time)."""
@@ -35,11 +79,21 @@ class State(dict[str, Tensor]):
 
     def part(self, prefix: str) -> State:
         """The tensors under `prefix.`, as the state of one layer."""
-        start = len(prefix) + 1
-        inner = {name[start:]: tensor for name, tensor in self.items() if name.startswith(prefix + ".")}
-        return State(inner, self.position)
+        return State(_under(self, prefix), self.position, _under(self.shared, prefix), self.owners)
 
     def put(self, prefix: str, inner: State) -> None:
         """Store a layer's state under `prefix.`."""
         for name, tensor in inner.items():
             self[f"{prefix}.{name}"] = tensor
+        for name, tensor in inner.shared.items():
+            self.shared[f"{prefix}.{name}"] = tensor
+        self.owners = inner.owners if self.owners is None else self.owners
+
+
+def _changed(tensors: dict[str, Tensor], change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    return {name: change(tensor) for name, tensor in tensors.items()}
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    start = len(prefix) + 1
+    return {name[start:]: tensor for name, tensor in tensors.items() if name.startswith(prefix + ".")}
