@@ -15,6 +15,7 @@ BASE = (
     "files",
     "arrays",
     "compiling",
+    "lazy",
     "config",
     "version",
 )  # may be imported everywhere, and import only each other

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from seqloom.lazy import importing
 from seqloom.version import __version__
 
 if TYPE_CHECKING:
@@ -42,7 +42,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'seqloom' has no attribute {name!r}")
+__getattr__ = importing(__name__, _HOMES)

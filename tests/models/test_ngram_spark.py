@@ -164,8 +164,6 @@ def test_what_memory_cannot_hold_is_counted_in_parts(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(spark, "DISTINCT", 1)
     pairs = list(spark._count_tokens(["A b", "a", "B b"], str.split, lowercase=True))
     assert sorted(pairs) == [("a", 1), ("a", 1), ("b", 1), ("b", 2)]
-    monkeypatch.setattr(spark, "CHUNK", 4)
-    assert list(spark._chunks(["a", "b", "long line", "c"])) == [["a", "b"], ["long line"], ["c"]]
 
 
 # -------------------------------------------------------------------------------------------------------- the session

@@ -17,10 +17,11 @@ from seqloom.data.store import TokenStore, cache_folder
 from seqloom.errors import DataError
 from seqloom.files import atomic_folder, write_json
 from seqloom.text import Tokenizer
+from seqloom.text.chunks import in_chunks
 from seqloom.text.special import UNK
 
-FORMAT = 1  # raise when the files change shape: old stores are then built anew
 CHUNK = 1 << 20  # characters encoded at a time
+FORMAT = 1  # raise when the files change shape: old stores are then built anew
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class PairStore:
         with atomic_folder(folder) as temporary:
             source = _Side(temporary, "source", source_tokenizer)
             target = _Side(temporary, "target", target_tokenizer)
-            for chunk in _chunks(pairs):
+            for chunk in in_chunks(pairs, _length, CHUNK):
                 whole = [pair for pair in chunk if not pair.blank]
                 source_lengths = source.encode([pair.source for pair in whole])
                 target_lengths = target.encode([pair.targets[0] for pair in whole])
@@ -246,14 +247,5 @@ class _NothingLeft(DataError):
             super().__init__("the corpus is empty: there are no pairs to learn from or to score")
 
 
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    chunk: list[Pair] = []
-    length = 0
-    for pair in pairs:
-        chunk.append(pair)
-        length += len(pair.source) + sum(map(len, pair.targets)) + 1
-        if length >= CHUNK:
-            yield chunk
-            chunk, length = [], 0
-    if chunk:
-        yield chunk
+def _length(pair: Pair) -> int:
+    return len(pair.source) + sum(map(len, pair.targets))

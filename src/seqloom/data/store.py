@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,10 +16,11 @@ from seqloom.data.corpus import Corpus
 from seqloom.errors import DataError
 from seqloom.files import atomic_folder, write_json
 from seqloom.text import Tokenizer, count_words
+from seqloom.text.chunks import in_chunks
 from seqloom.text.special import EOS, UNK
 
-FORMAT = 2  # raise when the files change shape: old stores are then built anew
 CHUNK = 1 << 20  # characters encoded at a time
+FORMAT = 2  # raise when the files change shape: old stores are then built anew
 
 
 def cache_folder() -> Path:
@@ -75,7 +76,7 @@ class TokenStore:
         units = tokens = words = characters = unknown = 0
         with atomic_folder(folder) as temporary:
             with open(temporary / "tokens.bin", "wb") as file:
-                for chunk in _chunks(texts):
+                for chunk in in_chunks(texts, len, CHUNK):
                     pieces = []
                     for text, ids in zip(chunk, tokenizer.encode_batch(chunk), strict=True):
                         words += count_words(text) + 1
@@ -112,16 +113,3 @@ def write_header(folder: Path, dtype: np.dtype[np.unsignedinteger], totals: Tota
 
 
 _END = np.array([EOS])
-
-
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    length = 0
-    for text in texts:
-        chunk.append(text)
-        length += len(text) + 1
-        if length >= CHUNK:
-            yield chunk
-            chunk, length = [], 0
-    if chunk:
-        yield chunk

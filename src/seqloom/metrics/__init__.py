@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from seqloom.lazy import importing
 from seqloom.metrics.bleu import Bleu, bleu, sentence_bleu, sentence_bleus
 from seqloom.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_bootstrap_bleu
 from seqloom.metrics.corpus_scores import Scored, corpus_scores, scoring_tokenizer, scoring_tokens
@@ -49,7 +49,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _OF_LIKELIHOOD:
-        return getattr(import_module("seqloom.metrics.likelihood"), name)
-    raise AttributeError(f"module 'seqloom.metrics' has no attribute {name!r}")
+__getattr__ = importing(__name__, dict.fromkeys(_OF_LIKELIHOOD, "seqloom.metrics.likelihood"))

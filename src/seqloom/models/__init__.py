@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seqloom.lazy import importing
 
 if TYPE_CHECKING:
     from seqloom.models.autoregressive import Autoregressive
@@ -12,16 +13,13 @@ if TYPE_CHECKING:
     from seqloom.models.ngram.model import NgramModel
 
 _HOMES = {  # imported on first use: counting n-grams needs no torch, and a worker of Spark should not wait for it
-    "Autoregressive": "autoregressive",
-    "Interpolation": "interpolation",
-    "LanguageModel": "language",
-    "NgramModel": "ngram.model",
-    "build_language_model": "language",
+    "Autoregressive": "seqloom.models.autoregressive",
+    "Interpolation": "seqloom.models.interpolation",
+    "LanguageModel": "seqloom.models.language",
+    "NgramModel": "seqloom.models.ngram.model",
+    "build_language_model": "seqloom.models.language",
 }
 __all__ = ["Autoregressive", "Interpolation", "LanguageModel", "NgramModel", "build_language_model"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"seqloom.models.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'seqloom.models' has no attribute {name!r}")
+__getattr__ = importing(__name__, _HOMES)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from seqloom.lazy import importing
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.language import Decoding, Generated, Score, TrainedLanguageModel
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 load = TrainedLanguageModel.load
 
 _HOMES = {  # imported on first use: whoever only loads a run does not wait for what draws reports
-    "LADDER": "comparison",
-    "compare": "comparison",
-    "gradient_norms": "gradients",
-    "quickstart": "comparison",
-    "train": "training",
+    "LADDER": "seqloom.runs.comparison",
+    "compare": "seqloom.runs.comparison",
+    "gradient_norms": "seqloom.runs.gradients",
+    "quickstart": "seqloom.runs.comparison",
+    "train": "seqloom.runs.training",
 }
 __all__ = [
     "LADDER",
@@ -37,7 +37,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"seqloom.runs.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'seqloom.runs' has no attribute {name!r}")
+__getattr__ = importing(__name__, _HOMES)

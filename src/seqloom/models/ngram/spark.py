@@ -28,6 +28,7 @@ from seqloom.config.schema import CharacterText, TextConfig, WhitespaceText, Wor
 from seqloom.data.corpora import resolve
 from seqloom.errors import ConfigError, DataError, SeqloomError, UserError
 from seqloom.models.ngram.counting import Counts, counts_of_windows, sorted_windows
+from seqloom.text.chunks import in_chunks
 from seqloom.text.kinds import KINDS, train_tokenizer
 from seqloom.text.reading import read_lines
 from seqloom.text.special import EOS, SPECIALS
@@ -305,7 +306,7 @@ def _encode(lines: Iterable[str], document: dict[str, Any]) -> Iterator[NDArray[
     """The tokens of the lines, each with its `<eos>`, in arrays of whole lines."""
     tokenizer = KINDS[document["kind"]].from_json(document)
     end = np.array([EOS], np.uint32)
-    for chunk in _chunks(lines):
+    for chunk in in_chunks(lines, len, CHUNK):
         yield np.concatenate([part for ids in tokenizer.encode_batch(chunk) for part in (ids, end)])
 
 
@@ -319,7 +320,7 @@ def _first_seen(
         number = [*named, file].index(file)
         seen: set[int] = set()
         place = 0
-        for chunk in _chunks(line.removesuffix("\r") for line, *_ in lines):
+        for chunk in in_chunks((line.removesuffix("\r") for line, *_ in lines), len, CHUNK):
             ids, _ = tokenizer.encode_flat(chunk)
             tokens, places = np.unique(ids, return_index=True)
             for token, first in zip(tokens.tolist(), places.tolist(), strict=True):
@@ -327,19 +328,6 @@ def _first_seen(
                     seen.add(token)
                     yield token, (number, file, start, place + first)
             place += len(ids)
-
-
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    length = 0
-    for line in lines:
-        chunk.append(line)
-        length += len(line) + 1
-        if length >= CHUNK:
-            yield chunk
-            chunk, length = [], 0
-    if chunk:
-        yield chunk
 
 
 def _keys(windows: NDArray[np.int32]) -> NDArray[np.bytes_]:
