@@ -28,7 +28,7 @@ def test_safetensors_reads_what_is_written_and_so_do_we(
     if block:  # every file is a large one, and takes many blocks
         monkeypatch.setattr(arrays, "LARGE", 0)
         monkeypatch.setattr(arrays, "BLOCK", block)
-    write_arrays(tmp_path / "some.safetensors", SOME, {"made": "here"})
+    write_arrays(tmp_path / "some.safetensors", SOME)
     theirs = load_file(tmp_path / "some.safetensors")
     ours = map_arrays(tmp_path / "some.safetensors", SOME)
     for name, array in SOME.items():

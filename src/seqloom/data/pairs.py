@@ -16,7 +16,7 @@ import numpy as np
 from seqloom.data.corpora import bundled, resolve
 from seqloom.data.corpus import Corpus
 from seqloom.errors import DataError
-from seqloom.text.reading import read_lines
+from seqloom.text.reading import read_lines, read_records, refuse_half_characters
 
 CREDIT = "CC-BY "  # so begins the column of Tatoeba's tables that says whom to thank: it is no reference
 
@@ -226,14 +226,7 @@ def _table(path: Path) -> Iterator[Pair]:
 
 
 def _records(path: Path, source_field: str, target_field: str) -> Iterator[Pair]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:  # ValueError: broken JSON, or a number too long to be one
-            raise DataError(f"{where}: not a JSON record ({error}); each line of a .jsonl file is one object") from None
+    for where, record in read_records(path):
         if not isinstance(record, dict):
             example = f'{{"{source_field}": "...", "{target_field}": "..."}}'
             raise DataError(f"{where}: a record must be an object such as {example}")
@@ -243,7 +236,9 @@ def _records(path: Path, source_field: str, target_field: str) -> Iterator[Pair]
         targets = target if isinstance(target, list) else [target]
         if not all(isinstance(text, str) for text in targets):
             raise DataError(f"{where}: the value of {target_field!r} is no string and no list of them{_advice(record)}")
-        _refuse_half_characters({source_field: [source], target_field: targets}, where)
+        refuse_half_characters(source, source_field, where)
+        for text in targets:
+            refuse_half_characters(text, target_field, where)
         yield _pair(source, targets)
 
 
@@ -256,16 +251,3 @@ def _value(record: dict[str, Any], field: str, where: str) -> Any:
 def _advice(record: dict[str, Any]) -> str:
     keys = ", ".join(map(repr, record)) or "none"
     return f" (its keys: {keys}); set data.source_field and data.target_field to the right ones"
-
-
-def _refuse_half_characters(fields: dict[str, list[str]], where: str) -> None:
-    for field, texts in fields.items():
-        for text in texts:
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:  # JSON can write half of a surrogate pair: \ud83d alone
-                half = f"\\u{ord(text[error.start]):04x}"
-                raise DataError(
-                    f"{where}: the value of {field!r} holds {half}, half of a surrogate pair, at character "
-                    f"{error.start}; it stands for no character, so remove it or write its pair"
-                ) from None

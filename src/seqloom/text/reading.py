@@ -32,7 +32,7 @@ def read_units(path: Path, unit: Unit = "line", field: str = "text") -> Iterator
     path = Path(path)
     name = path.name.lower()
     if name.endswith((".jsonl", ".jsonl.gz")):
-        yield from _records(path, field)
+        yield from (_text_of(record, field, where) for where, record in read_records(path))
     elif unit == "line":
         yield from read_lines(path)
     elif unit == "paragraph":
@@ -68,16 +68,28 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
         yield " ".join(paragraph)
 
 
-def _records(path: Path, field: str) -> Iterator[str]:
+def read_records(path: Path) -> Iterator[tuple[str, Any]]:
+    """The JSON values of a .jsonl file, blank lines left out, each with where it stands: the file and the line."""
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
         try:
-            record = json.loads(line)
+            yield where, json.loads(line)
         except (ValueError, RecursionError) as error:  # ValueError: broken JSON, or a number too long to be one
             raise DataError(f"{where}: not a JSON record ({error}); each line of a .jsonl file is one object") from None
-        yield _text_of(record, field, where)
+
+
+def refuse_half_characters(text: str, field: str, where: str) -> None:
+    """JSON can write half of a surrogate pair, \\ud83d alone, which is no character and cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(text[error.start]):04x}"
+        raise DataError(
+            f"{where}: the value of {field!r} holds {half}, half of a surrogate pair, at character {error.start}; "
+            "it stands for no character, so remove it or write its pair"
+        ) from None
 
 
 def _text_of(record: Any, field: str, where: str) -> str:
@@ -92,14 +104,7 @@ def _text_of(record: Any, field: str, where: str) -> str:
             f"{where}: the value of {field!r} is {_json_type(text)}, not a string (keys of the record: {keys}); "
             "set data.field to the key that holds the text"
         )
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:  # JSON can write half of a surrogate pair: \ud83d alone
-        half = f"\\u{ord(text[error.start]):04x}"
-        raise DataError(
-            f"{where}: the value of {field!r} holds {half}, half of a surrogate pair, at character {error.start} "
-            f"(keys of the record: {keys}); it stands for no character, so remove it or write its pair"
-        ) from None
+    refuse_half_characters(text, field, where)
     return text
 
 

@@ -116,7 +116,7 @@ class NgramModel(Autoregressive):
 
     # ----------------------------------------------------------------------------------------------------- files
 
-    def save(self, path: Path, metadata: dict[str, str] | None = None) -> None:
+    def save(self, path: Path) -> None:
         """Write one file that `load` maps into memory."""
         arrays = {
             "levels": np.array(self.trie.levels, np.int64),
@@ -126,7 +126,7 @@ class NgramModel(Autoregressive):
             "log_probs": self.log_probs,
             "backoffs": self.backoffs,
         }
-        write_arrays(path, arrays, metadata)
+        write_arrays(path, arrays)
 
     @classmethod
     def load(cls, path: Path) -> NgramModel:
