@@ -6,8 +6,10 @@ SOURCE is a folder with one subfolder per corpus, as the originals name their fi
 
     time_machine/timemachine.txt              tang_poems/tang.jsonl.gz       digits8x8/digits.csv.gz
     tiny_shakespeare/input.txt.gz             tatoeba_cmn_eng/cmn.txt.gz     fashion_mnist/*-ubyte.gz
+    english_novels/*.txt.gz                   cmudict/cmudict.gz
 
-Only the standard library is used, so that the script outlives the package's dependencies.
+The words of the novels are only counted, to know which are usual. Only the standard library is used, so that the script
+outlives the package's dependencies.
 """
 
 from __future__ import annotations
@@ -16,11 +18,19 @@ import argparse
 import gzip
 import hashlib
 import json
+import re
 import struct
+from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby, pairwise
 from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "src/seqloom/data/bundled"
 EVERY_NTH_POEM = 10
+SPEAKERS = 4
+EVERY_NTH_SCENE = 16
+LONGEST_TURN = 40
+USUAL_WORDS = 30_000
 CLASSES = 10
 SIDE = 28
 
@@ -33,16 +43,66 @@ def main() -> None:
     source, target = arguments.source, arguments.target
     target.mkdir(parents=True, exist_ok=True)
 
-    write(target / "time-machine.txt.gz", (source / "time_machine/timemachine.txt").read_bytes())
-    write(target / "shakespeare.txt.gz", unpacked(source / "tiny_shakespeare/input.txt.gz"))
+    novel = (source / "time_machine/timemachine.txt").read_bytes()
+    plays = unpacked(source / "tiny_shakespeare/input.txt.gz")
+    write(target / "time-machine.txt.gz", novel)
+    write(target / "shakespeare.txt.gz", plays)
+    for part, pairs in dialogue(plays.decode()).items():
+        write(target / f"shakespeare-dialogue.{part}.tsv.gz", pairs)
     write(target / "tang-poems.jsonl.gz", poems(source / "tang_poems/tang.jsonl.gz"))
-    for part, pairs in split_pairs(source / "tatoeba_cmn_eng/cmn.txt.gz").items():
+    translations = split_pairs(source / "tatoeba_cmn_eng/cmn.txt.gz")
+    for part, pairs in translations.items():
         write(target / f"tatoeba-en-zh.{part}.tsv.gz", pairs)
+    sentences = [line.split(b"\t")[0] for part in translations.values() for line in part.splitlines()]
+    novels = (unpacked(path) for path in sorted((source / "english_novels").glob("*.txt.gz")))
+    english = (text.decode() for texts in ([novel, plays], sentences, novels) for text in texts)
+    for part, pairs in pronunciations(source / "cmudict/cmudict.gz", english).items():
+        write(target / f"cmudict.{part}.tsv.gz", pairs)
     write(target / "digits.csv.gz", unpacked(source / "digits8x8/digits.csv.gz"))
     for part, prefix, per_class in (("train", "train", 600), ("test", "t10k", 100)):
         images, labels = balanced(source / "fashion_mnist", prefix, per_class)
         write(target / f"fashion.{part}-images.idx3.gz", images)
         write(target / f"fashion.{part}-labels.idx1.gz", labels)
+
+
+def dialogue(plays: str) -> dict[str, bytes]:
+    """Each turn with the reply to it; every so many scenes are `valid` and as many `test`.
+
+    A pair with an overlong side is left out, and of `valid` and `test` a pair of which a side, but for case and
+    punctuation, is a source of `train` ("Ay, my lord.").
+    """
+    parts: dict[str, list[tuple[str, str]]] = {"train": [], "valid": [], "test": []}
+    for number, scene in enumerate(scenes(turns(plays))):
+        place = number % EVERY_NTH_SCENE
+        part = {EVERY_NTH_SCENE // 2 - 1: "valid", EVERY_NTH_SCENE - 1: "test"}.get(place, "train")
+        parts[part] += [pair for pair in pairwise(scene) if all(0 < len(side.split()) <= LONGEST_TURN for side in pair)]
+    seen = {letters(source) for source, _ in parts["train"]}
+    for part in ("valid", "test"):
+        parts[part] = [pair for pair in parts[part] if not seen & set(map(letters, pair))]
+    return {part: "".join(f"{source}\t{reply}\n" for source, reply in pairs).encode() for part, pairs in parts.items()}
+
+
+def turns(plays: str) -> list[tuple[str, str]]:
+    """(speaker, words) of every turn, its lines joined; some turns of the original have lost their words."""
+    blocks = [re.split(r":\s*", block, maxsplit=1) for block in re.split(r"\n\n+", plays.strip())]
+    by_speaker = groupby(blocks, key=lambda block: block[0])
+    return [(speaker, " ".join(" ".join(words for _, words in said).split())) for speaker, said in by_speaker]
+
+
+def scenes(said: list[tuple[str, str]]) -> list[list[str]]:
+    """The words of each scene. The original marks none: one begins where no recent speaker is among the next few."""
+    speakers = [speaker for speaker, _ in said]
+    found: list[list[str]] = []
+    for number, (_, words) in enumerate(said):
+        recent, coming = speakers[max(0, number - SPEAKERS) : number], speakers[number : number + SPEAKERS]
+        if not set(recent) & set(coming):
+            found.append([])
+        found[-1].append(words)
+    return found
+
+
+def letters(text: str) -> str:
+    return " ".join(re.findall("[a-z]+", text.lower()))
 
 
 def poems(path: Path) -> bytes:
@@ -64,11 +124,33 @@ def split_pairs(path: Path) -> dict[str, bytes]:
     """
     parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     for line in unpacked(path).decode().splitlines():
-        english = line.split("\t")[0]
-        number = int.from_bytes(hashlib.sha256(english.encode()).digest()[:8]) % 100
-        part = "valid" if number < 4 else "test" if number < 8 else "train"
-        parts[part].append(line + "\n")
+        parts[part_of(line.split("\t")[0])].append(line + "\n")
     return {part: "".join(lines).encode() for part, lines in parts.items()}
+
+
+def pronunciations(path: Path, english: Iterable[str]) -> dict[str, bytes]:
+    """The usual words, the most usual first: letters and phonemes with spaces between, a column per pronunciation.
+
+    The more often a word stands in the `english` texts, the more usual it is. Parted by a hash of the word.
+    """
+    known: dict[str, list[str]] = {}
+    for line in unpacked(path).decode().splitlines():
+        word, _, phonemes = line.split(maxsplit=2)
+        if re.fullmatch("[A-Z]+", word):  # with an apostrophe mostly possessives, which follow from the word without
+            known.setdefault(word.lower(), []).append(phonemes)
+    counts: Counter[str] = Counter()
+    for text in english:
+        counts.update(re.findall("[a-z]+(?:'[a-z]+)*", text.lower().replace("’", "'")))
+    parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    for word in sorted(known, key=lambda word: (-counts[word], word))[:USUAL_WORDS]:
+        parts[part_of(word)].append("\t".join((" ".join(word), *known[word])) + "\n")
+    return {part: "".join(lines).encode() for part, lines in parts.items()}
+
+
+def part_of(text: str) -> str:
+    """The part where a text belongs, wherever and however often it occurs."""
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % 100
+    return "valid" if number < 4 else "test" if number < 8 else "train"
 
 
 def balanced(folder: Path, prefix: str, per_class: int) -> tuple[bytes, bytes]:

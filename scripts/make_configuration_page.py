@@ -23,7 +23,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 INTRODUCTION = """\
 # Configuration
 
-<!-- Written by scripts/make_configuration_page.py from src/seqloom/config/schema.py: change those, not this page. -->
+<!-- Written by scripts/make_configuration_page.py from src/seqloom/config/schema/: change those, not this page. -->
 
 A run is described by one typed configuration. It begins as a preset or as a YAML file of your own, and any key can be
 changed on the command line:
@@ -66,10 +66,19 @@ def sections_below(schema: type[BaseModel], path: str) -> Iterator[str]:
         choices = parts(field)
         if len(choices) == 1:
             yield from sections(choices[0], below)
+        elif choices and field.default is None:
+            yield optional(below, field)
         elif choices:
             yield alternatives(below, choices, field.default.kind)
             for choice in choices:
                 yield from sections_below(choice, below)
+
+
+def optional(path: str, field: FieldInfo) -> str:
+    """A part that is not there unless it is given, and then is like another that has been described."""
+    level = "##" if "." not in path else "###"
+    said = one_line(field.description or "")
+    return f"{level} `{path}`\n\n{said} Not set unless it is given; its keys are those of `text`."
 
 
 def heading(level: str, path: str, schema: type[BaseModel]) -> str:

@@ -15,13 +15,14 @@ from seqloom.version import __version__
 if TYPE_CHECKING:
     from seqloom.config import RunConfig, load_config, preset_names
     from seqloom.errors import SeqloomError, UserError
-    from seqloom.runs import TrainedLanguageModel, compare, load, train
+    from seqloom.runs import TrainedLanguageModel, TrainedSeq2Seq, compare, load, train
 
 _HOMES = {  # imported on first use: torch takes over a second
     "train": "seqloom.runs",
     "load": "seqloom.runs",
     "compare": "seqloom.runs",
     "TrainedLanguageModel": "seqloom.runs",
+    "TrainedSeq2Seq": "seqloom.runs",
     "RunConfig": "seqloom.config",
     "load_config": "seqloom.config",
     "preset_names": "seqloom.config",
@@ -32,6 +33,7 @@ __all__ = [
     "RunConfig",
     "SeqloomError",
     "TrainedLanguageModel",
+    "TrainedSeq2Seq",
     "UserError",
     "__version__",
     "compare",

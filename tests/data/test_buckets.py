@@ -21,8 +21,10 @@ from seqloom.data.buckets import (
     sorted_batches,
     sorted_sources,
 )
-from seqloom.data.pair_store import PairStore, PairTotals, Ragged
-from seqloom.data.pairs import PairCorpus
+from seqloom.data.pair_encoders import ClosedPairs, OpenPairs
+from seqloom.data.pair_store import PairStore, PairTotals
+from seqloom.data.pairs import Pair, PairCorpus
+from seqloom.data.ragged import Ragged
 from seqloom.errors import DataError
 from seqloom.text import CharacterTokenizer, WordTokenizer
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS
@@ -89,6 +91,16 @@ def test_a_batch_is_padded_and_its_targets_shifted() -> None:
     assert batch.target_lengths.tolist() == [4, 2]
     assert batch.tokens == 6
     assert batch.source.dtype == batch.targets.dtype == torch.int64
+
+
+def test_words_beside_the_vocabulary_travel_in_a_batch_with_their_numbers(tmp_path: Path) -> None:
+    words = WordTokenizer.train(["x y"])
+    pairs = [Pair("x Ann", ("Ann y Ann",)), Pair("Bob Ann y", ("Ann",))]
+    batch = pair_batch(PairStore.build(pairs, OpenPairs(words), tmp_path / "store"), np.array([0, 1]))
+    (x, y), first = words.encode("x y"), words.size
+    assert batch.source.tolist() == [[x, first, EOS, PAD], [first, first + 1, y, EOS]]
+    assert batch.targets.tolist() == [[first, y, first, EOS], [first + 1, EOS, PAD, PAD]]
+    assert batch.target_inputs.tolist() == [[BOS, first, y, first], [BOS, first + 1, PAD, PAD]]
 
 
 @given(lengths_of_pairs, st.data())
@@ -178,7 +190,8 @@ def test_epochs_differ_and_seeds_differ_in_the_batches_and_in_their_order() -> N
 
 def test_bundled_pairs_are_padded_by_less_than_a_tenth() -> None:
     corpus = PairCorpus.open("tatoeba-en-zh")
-    store = PairStore.of(corpus, WordTokenizer.train(corpus.sources()), CharacterTokenizer.train(corpus.targets()))
+    encoder = ClosedPairs(WordTokenizer.train(corpus.sources()), CharacterTokenizer.train(corpus.targets()))
+    store = PairStore.of(corpus, encoder)
     batches = one_epoch(BucketBatches(store, 4096))
     cells = sum(batch.source.numel() + batch.targets.numel() for batch in batches)
     assert 1 - (store.totals.source_tokens + store.totals.target_tokens) / cells < 0.10
@@ -284,11 +297,11 @@ def test_results_of_sorted_sources_go_back_in_order(lengths: Lengths, budget: in
     sources = store_of(lengths).source
     results = np.zeros(len(sources), np.int64)
     longest = []
-    for places, source, source_lengths in sorted_sources(sources, budget):
-        assert len(source) == 1 or source.numel() <= budget
-        assert (source != PAD).sum(1).equal(source_lengths)
-        results[places] = (source[:, 0] - FIRST).numpy()
-        longest.append(source.size(1))
+    for batch in sorted_sources(sources, budget):
+        assert len(batch.source) == 1 or batch.source.numel() <= budget
+        assert (batch.source != PAD).sum(1).equal(batch.source_lengths)
+        results[batch.numbers] = (batch.source[:, 0] - FIRST).numpy()
+        longest.append(batch.source.size(1))
     assert results.tolist() == list(range(len(lengths)))
     assert longest == sorted(longest, reverse=True)
 

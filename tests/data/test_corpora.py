@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import gzip
+import itertools
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -21,6 +23,20 @@ def unpacked(spec: str) -> str:
     return gzip.decompress(resolve(spec).read_bytes()).decode()
 
 
+def without_braces(pattern: str) -> list[str]:
+    """All that a shell makes of a pattern such as `a.{b,c}`."""
+    found = re.search(r"\{([^}]*)\}", pattern)
+    if not found:
+        return [pattern]
+    choices = (pattern[: found.start()] + choice + pattern[found.end() :] for choice in found[1].split(","))
+    return [name for choice in choices for name in without_braces(choice)]
+
+
+def pairs(name: str) -> dict[str, list[list[str]]]:
+    """The columns of every line, by parts."""
+    return {part: [line.split("\t") for line in unpacked(f"{name}:{part}").splitlines()] for part in find(name).files}
+
+
 @pytest.mark.parametrize("corpus", bundled(), ids=NAMES)
 def test_every_part_is_a_gzip_file_that_says_nothing_of_when_it_was_made(corpus: BundledCorpus):
     for part in corpus.files:
@@ -33,14 +49,14 @@ def test_every_part_is_a_gzip_file_that_says_nothing_of_when_it_was_made(corpus:
 def test_every_bundled_file_is_described_in_the_notices():
     folder = find("digits").path().parent
     notices = (folder / "NOTICES.md").read_text(encoding="utf-8")
-    for corpus in bundled():
-        stem = next(iter(corpus.files.values())).split(".")[0]
-        assert f"\n## {stem}." in notices
+    headings = re.findall(r"^## (\S+)$", notices, re.MULTILINE)
+    described = {name for heading in headings for name in without_braces(heading)}
+    assert described == {path.name for path in folder.iterdir()} - {"NOTICES.md"}
 
 
 def test_bundled_files_stay_small():
     folder = find("digits").path().parent
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 6_000_000
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 6_500_000
 
 
 def test_texts_are_the_ones_they_say_they_are():
@@ -78,6 +94,80 @@ def test_every_pair_keeps_its_credit():
             assert "tatoeba.org" in credit
 
 
+def test_dialogues_are_turns_of_the_plays_and_the_turns_after_them():
+    turns = [" ".join(block.split("\n")[1:]) for block in re.split(r"\n\n+", unpacked("shakespeare").strip())]
+    following = collections.defaultdict(set)
+    for turn, reply in itertools.pairwise(turns):
+        following[turn].add(reply)
+    parts = pairs("shakespeare-dialogue")
+    assert {part: len(lines) for part, lines in parts.items()} == {"train": 3816, "valid": 370, "test": 242}
+    odd = [pair for lines in parts.values() for pair in lines if pair[1] not in following[pair[0]]]
+    assert len(odd) == 7  # where a speaker goes on after a gap, the original has two turns for our one
+    assert max(len(side.split()) for lines in parts.values() for pair in lines for side in pair) == 40
+
+
+def test_no_turn_to_be_tested_is_a_source_of_training():
+    def letters(text: str) -> str:
+        return "".join(filter(str.isalpha, text.lower()))
+
+    parts = pairs("shakespeare-dialogue")
+    seen = {letters(source) for source, _ in parts["train"]}
+    for part in ("valid", "test"):
+        assert not seen & {letters(turn) for pair in parts[part] for turn in pair}
+
+
+@pytest.mark.parametrize(
+    ("last", "first"),
+    [
+        ("Lets along.", "So, your opinion is, Aufidius,"),  # Coriolanus, act 1, scene 2
+        ("Have with you.", "Come, come, they are almost here."),  # Coriolanus, act 2, scene 2
+        ("Pray, let us go.", "Do they still fly to the Roman?"),  # Coriolanus, act 4, scene 7
+        ("We will, my noble lord.", "Why looks your grace so heavily today?"),  # Richard III, act 1, scene 4
+    ],
+)
+def test_what_begins_a_scene_is_no_reply(last: str, first: str):
+    plays = unpacked("shakespeare")
+    turn = re.search(rf"{re.escape(last)}\n\n[^\n]+:\n({re.escape(first)}.*?)\n\n", plays, re.DOTALL)
+    assert turn
+    assert len(turn[1].split()) <= 40  # so that its length is not what leaves it out
+    dialogues = [pair for lines in pairs("shakespeare-dialogue").values() for pair in lines]
+    assert any(reply == last for _, reply in dialogues)
+    assert not any(reply.startswith(first) for _, reply in dialogues)
+
+
+def test_a_scene_ends_where_the_speakers_change():
+    script = runpy.run_path(str(ROOT / "scripts" / "make_bundled_data.py"))
+    talk = "ABABABCBC" + "XYXYX"  # C joins A and B; then a scene between others
+    plays = "\n\n".join(f"{speaker}:\nTurn {number},\nsecond line." for number, speaker in enumerate(talk)) + "\n"
+    found = script["scenes"](script["turns"](plays))
+    assert [len(scene) for scene in found] == [9, 5]
+    assert found[1][0] == "Turn 9, second line."
+
+
+def test_words_are_spelt_and_pronounced_in_symbols_and_stand_in_one_part():
+    parts = pairs("cmudict")
+    assert {part: len(lines) for part, lines in parts.items()} == {"train": 27_625, "valid": 1189, "test": 1186}
+    words = [columns[0] for lines in parts.values() for columns in lines]
+    assert len(set(words)) == len(words)
+    assert {symbol for word in words for symbol in word.split(" ")} == set("abcdefghijklmnopqrstuvwxyz")
+    phonemes = {symbol for lines in parts.values() for _, *said in lines for one in said for symbol in one.split(" ")}
+    assert len({phoneme.rstrip("012") for phoneme in phonemes}) == 39  # as the dictionary says of itself
+    assert ["c o u l d", "K UH1 D"] in parts["train"]
+
+
+def test_pronunciations_come_from_the_most_frequent_words_first(tmp_path: Path):
+    script = runpy.run_path(str(ROOT / "scripts" / "make_bundled_data.py"))
+    entries = "A 1 AH0\nA 2 EY1\nCAT 1 K AE1 T\nCAT'S 1 K AE1 T S\nDOG 1 D AO1 G\n"
+    (tmp_path / "dictionary.gz").write_bytes(gzip.compress(entries.encode()))
+    parts = script["pronunciations"](tmp_path / "dictionary.gz", ["The cat's a cat.", "Cat!", "A dog’s cat"])
+    assert sorted(b"".join(parts.values()).decode().splitlines()) == [
+        "a\tAH0\tEY1",
+        "c a t\tK AE1 T",
+        "d o g\tD AO1 G",
+    ]
+    assert [line.split("\t")[0] for line in parts["train"].decode().splitlines()] == ["c a t", "a", "d o g"]
+
+
 def test_the_bare_name_means_the_first_part():
     assert resolve("tatoeba-en-zh") == find("tatoeba-en-zh").path("train") != resolve("tatoeba-en-zh:test")
 
@@ -99,7 +189,7 @@ def test_a_file_of_the_users_wins_over_a_bundled_name(tmp_path: Path, monkeypatc
             "shakespear",
             r"shakespear: no such file, and no bundled corpus of that name \(did you mean 'shakespeare'\?\)",
         ),
-        ("corpus.txt", "no such file.*known: digits, fashion"),
+        ("corpus.txt", "no such file.*known: cmudict, digits"),
         ("tatoeba-en-zh:tset", r"no part 'tset' \(did you mean 'test'\?\)"),
         (".", "is a folder; name a file in it"),
     ],

@@ -9,15 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.data.pair_store import PairLimits, PairStore, PairTotals, Ragged
+from seqloom.data.pair_encoders import ClosedPairs, OpenPairs, PairEncoder
+from seqloom.data.pair_store import PairLimits, PairStore, PairTotals
 from seqloom.data.pairs import Pair, PairCorpus
+from seqloom.data.ragged import Ragged
 from seqloom.data.store import cache_folder
 from seqloom.errors import DataError
-from seqloom.text import CharacterTokenizer, WhitespaceTokenizer
+from seqloom.text import CharacterTokenizer, Tokenizer, Vocabulary, WhitespaceTokenizer, WordTokenizer
+from seqloom.text.open_words import decode
 from seqloom.text.special import EOS, UNK
 
 LETTERS = CharacterTokenizer.train(["ab"])
 WORDS = WhitespaceTokenizer.train(["x y"])
+CLOSED = ClosedPairs(LETTERS, LETTERS)
 
 
 def sides(store: PairStore) -> tuple[list[list[int]], list[list[int]]]:
@@ -26,7 +30,7 @@ def sides(store: PairStore) -> tuple[list[list[int]], list[list[int]]]:
 
 def test_a_store_holds_both_sides_with_their_ends_and_counts_them(tmp_path: Path) -> None:
     pairs = [Pair("ab", ("x y", "unused")), Pair("", ("x",)), Pair("b?", ("z",)), Pair("a", ())]
-    store = PairStore.build(pairs, LETTERS, WORDS, tmp_path / "store")
+    store = PairStore.build(pairs, ClosedPairs(LETTERS, WORDS), tmp_path / "store")
     a, b, x, y = LETTERS.encode("ab") + WORDS.encode("x y")
     assert sides(store) == ([[a, b, EOS], [b, UNK, EOS]], [[x, y, EOS], [UNK, EOS]])
     assert store.totals == PairTotals(
@@ -70,10 +74,10 @@ def test_the_limits_keep_exactly_what_is_within_them(
     limits = PairLimits(max_length, max_ratio)
     if not kept:
         with pytest.raises(DataError, match="none of the"):
-            PairStore.build(pairs, LETTERS, LETTERS, folder, limits)
+            PairStore.build(pairs, CLOSED, folder, limits)
         assert not list(folder.parent.iterdir())
         return
-    store = PairStore.build(pairs, LETTERS, LETTERS, folder, limits)
+    store = PairStore.build(pairs, CLOSED, folder, limits)
     assert (store.totals.blank, store.totals.too_long, store.totals.unequal) == (blank, too_long, unequal)
     assert sides(store) == tuple(
         [[*LETTERS.encode(text), EOS] for text in texts] for texts in zip(*((s, t[0]) for s, t in kept), strict=True)
@@ -90,16 +94,16 @@ def test_what_was_dropped_is_told() -> None:
 def test_all_references_of_what_was_kept_are_read_again(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("aa\tb\tbb\n\tb\n" + "a" * 50 + "\tb\nab\tb\ta\tab\n")
     corpus = PairCorpus.open(str(tmp_path / "a.tsv"))
-    store = PairStore.of(corpus, LETTERS, LETTERS, PairLimits(max_length=10))
+    store = PairStore.of(corpus, CLOSED, PairLimits(max_length=10))
     assert list(store.pairs(corpus)) == [Pair("aa", ("b", "bb")), Pair("ab", ("b", "a", "ab"))]
 
 
 def test_many_chunks_give_the_same_store_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [Pair("ab", ("a",)), Pair("b" * 9, ("?",)), Pair(" ", ("a",)), Pair("?", ("abab",))] * 30
     limits = PairLimits(max_length=8)
-    whole = PairStore.build(pairs, LETTERS, LETTERS, tmp_path / "whole", limits)
+    whole = PairStore.build(pairs, CLOSED, tmp_path / "whole", limits)
     monkeypatch.setattr("seqloom.data.pair_store.CHUNK", 7)
-    pieces = PairStore.build(iter(pairs), LETTERS, LETTERS, tmp_path / "pieces", limits)
+    pieces = PairStore.build(iter(pairs), CLOSED, tmp_path / "pieces", limits)
     assert pieces.totals == whole.totals
     assert sides(pieces) == sides(whole)
     assert np.array_equal(pieces.kept, whole.kept)
@@ -110,30 +114,33 @@ def test_a_store_is_built_once_and_again_when_anything_changes(tmp_path: Path) -
     path.write_text("ab\tba\n")
     built = set()
 
-    def is_new(source: CharacterTokenizer, target: CharacterTokenizer, limits: PairLimits | None = None) -> bool:
-        PairStore.of(PairCorpus.open(str(path)), source, target, limits)
+    def is_new(encoder: PairEncoder, limits: PairLimits | None = None) -> bool:
+        PairStore.of(PairCorpus.open(str(path)), encoder, limits)
         stores = {folder.name for folder in (cache_folder() / "pairs").iterdir()}
         new = stores - built
         built.update(stores)
         return bool(new)
 
     other = CharacterTokenizer.train(["abc"])
-    assert is_new(LETTERS, LETTERS)
-    assert not is_new(LETTERS, LETTERS)
-    assert not is_new(LETTERS, LETTERS, PairLimits())
-    assert is_new(LETTERS, LETTERS, PairLimits(max_length=9))
-    assert is_new(LETTERS, LETTERS, PairLimits(max_ratio=9))
-    assert is_new(other, LETTERS)
-    assert is_new(LETTERS, other)
+    assert is_new(CLOSED)
+    assert not is_new(CLOSED)
+    assert not is_new(CLOSED, PairLimits())
+    assert is_new(CLOSED, PairLimits(max_length=9))
+    assert is_new(CLOSED, PairLimits(max_ratio=9))
+    assert is_new(ClosedPairs(other, LETTERS))
+    assert is_new(ClosedPairs(LETTERS, other))
+    assert is_new(OpenPairs(LETTERS))
+    assert not is_new(OpenPairs(LETTERS))
+    assert is_new(OpenPairs(other))
     path.write_text("ab\tbb\n")
-    assert is_new(LETTERS, LETTERS)
+    assert is_new(CLOSED)
 
 
 def test_an_empty_corpus_is_an_error_that_names_the_files_and_leaves_nothing(tmp_path: Path) -> None:
     for name in ("a.en", "a.de"):
         (tmp_path / name).write_text("")
     with pytest.raises(DataError, match=r"a\.en, .*a\.de: the corpus is empty"):
-        PairStore.of(PairCorpus.open([str(tmp_path / "a.en"), str(tmp_path / "a.de")]), LETTERS, LETTERS)
+        PairStore.of(PairCorpus.open([str(tmp_path / "a.en"), str(tmp_path / "a.de")]), CLOSED)
     assert not list((cache_folder() / "pairs").glob(".writing-*"))
 
 
@@ -142,13 +149,13 @@ def test_a_corpus_that_is_dropped_altogether_says_why(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"a\.tsv: none of the 2 pairs .*1 are blank, 1 are longer than data\.max_length \(3\)"
     ):
-        PairStore.of(PairCorpus.open(str(tmp_path / "a.tsv")), LETTERS, LETTERS, PairLimits(max_length=3))
+        PairStore.of(PairCorpus.open(str(tmp_path / "a.tsv")), CLOSED, PairLimits(max_length=3))
 
 
 def test_an_error_in_the_files_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("a\tb\nbroken\n")
     with pytest.raises(DataError) as caught:
-        PairStore.of(PairCorpus.open(str(tmp_path / "a.tsv")), LETTERS, LETTERS)
+        PairStore.of(PairCorpus.open(str(tmp_path / "a.tsv")), CLOSED)
     assert str(caught.value).count("a.tsv, line 2") == 1
     assert str(caught.value).startswith(str(tmp_path))
     assert not list((cache_folder() / "pairs").glob(".writing-*"))
@@ -159,3 +166,56 @@ def test_texts_can_be_encoded_without_a_disk() -> None:
     assert [sources[number].tolist() for number in range(3)] == [[*LETTERS.encode(t), EOS] for t in ("ab", "", "b")]
     assert sources.lengths.tolist() == [3, 1, 2]
     assert len(Ragged.encoded([], LETTERS)) == 0
+
+
+# ----------------------------------------------------------------------------------------------------- open vocabulary
+
+
+def test_an_open_vocabulary_numbers_the_unknown_words_of_each_source(tmp_path: Path) -> None:
+    pairs = [Pair("x Ann Bob Ann", ("Bob y Cid",)), Pair("Cid y", ("Ann Cid Cid x",))]
+    store = PairStore.build(pairs, OpenPairs(WORDS), tmp_path / "store")
+    x, y = WORDS.encode("x y")
+    first, second = WORDS.size, WORDS.size + 1
+    assert sides(store) == (
+        [[x, first, second, first, EOS], [first, y, EOS]],
+        [[second, y, UNK, EOS], [UNK, first, first, x, EOS]],
+    )
+    assert (store.totals.source_unknown, store.totals.target_unknown) == (4, 2)
+    assert sides(PairStore.open(tmp_path / "store")) == sides(store)
+
+
+def test_what_is_dropped_is_not_counted_as_unknown(tmp_path: Path) -> None:
+    pairs = [Pair("x Ann", ("y",)), Pair("Ann Bob Cid Dan", ("Eve",))]
+    store = PairStore.build(pairs, OpenPairs(WORDS), tmp_path / "store", PairLimits(max_length=3))
+    assert (store.totals.too_long, store.totals.source_unknown, store.totals.target_unknown) == (1, 1, 0)
+
+
+def test_sixteen_bits_are_enough_for_the_vocabulary_but_not_for_the_words_beside_it(tmp_path: Path) -> None:
+    full = WhitespaceTokenizer(Vocabulary([f"w{number}" for number in range((1 << 16) - 4)]))
+    pairs = [Pair("w0 Ann", ("Ann w1",))]
+    closed = PairStore.build(pairs, ClosedPairs(full, full), tmp_path / "closed")
+    assert closed.source.tokens.dtype == np.uint16
+    store = PairStore.build(pairs, OpenPairs(full), tmp_path / "open")
+    assert (store.source[0][1], store.target[0][0]) == (1 << 16, 1 << 16)
+
+
+@pytest.mark.parametrize("tokenizer", [LETTERS, WORDS, WordTokenizer.train(["x y ab"])], ids=lambda given: given.kind)
+def test_many_chunks_of_open_pairs_give_the_same_store_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Tokenizer
+) -> None:
+    pairs = [Pair("x Ann y", ("Ann, x",)), Pair("ab Bob Bob", ("Ann Bob",)), Pair("", ("x",))] * 20
+    whole = PairStore.build(pairs, OpenPairs(tokenizer), tmp_path / "whole")
+    monkeypatch.setattr("seqloom.data.pair_store.CHUNK", 7)
+    parts = PairStore.build(iter(pairs), OpenPairs(tokenizer), tmp_path / "parts")
+    assert parts.totals == whole.totals
+    assert sides(parts) == sides(whole)
+
+
+def test_sources_without_targets_come_with_their_unknown_words() -> None:
+    texts = ["x Ann Bob", "", "y", "Bob Bob x"]
+    sources, words = Ragged.encoded_openly(texts, WORDS)
+    assert words == [["Ann", "Bob"], [], [], ["Bob"]]
+    assert [decode(WORDS, sources[number], words[number]) for number in range(4)] == texts
+    assert sources.lengths.tolist() == [4, 1, 2, 4]
+    nothing, no_words = Ragged.encoded_openly([], WORDS)
+    assert (len(nothing), no_words) == (0, [])

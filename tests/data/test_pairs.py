@@ -86,6 +86,25 @@ def test_the_bundled_pairs_are_there_without_their_credits() -> None:
     assert next(iter(PairCorpus.open("tatoeba-en-zh"))) == Pair("Run.", ("你用跑的。",))
 
 
+def test_a_word_with_several_pronunciations_has_as_many_references() -> None:
+    pronunciations = dict(PairCorpus.open(["cmudict", "cmudict:valid", "cmudict:test"]))
+    assert pronunciations["t h e"] == ("DH AH0", "DH AH1", "DH IY0")
+    assert len(pronunciations) == 30_000
+
+
+def test_the_fields_of_a_bundled_corpus_of_records_make_pairs() -> None:
+    corpus = PairCorpus.open("tang-poems", source_field="text", target_field="title")
+    poem = next(iter(corpus))
+    assert poem.source.startswith("秦川雄帝宅，函谷壯皇居。")
+    assert poem.targets == ("帝京篇十首 一",)
+    assert len(list(corpus)) == 5745
+    assert sum(pair.blank for pair in corpus.records()) == 16  # poems whose title is not known
+    train, valid = corpus.hold_out(0.1)
+    assert not set(train.sources()) & set(valid.sources())
+    with pytest.raises(DataError, match=r"no key 'source' \(its keys: 'text', 'title', 'author'\); set data\.source_f"):
+        list(PairCorpus.open("tang-poems"))
+
+
 def test_blank_pairs_are_dropped_and_can_be_counted(tmp_path: Path) -> None:
     (path,) = written(tmp_path, a_tsv="one\teins\n\t \n  \tx\ny\t \n\ntwo\tzwei\n")
     corpus = PairCorpus.open(path)
@@ -146,7 +165,12 @@ def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
         ("missing.en,missing.de", r"missing\.en: no such file"),
         ("tatoeba-en-zh,", "lacks the name of a file"),
         ("tatoeba-en-zh:dev", "no part 'dev'"),
-        ("shakespeare", r"'shakespeare' holds text, not pairs \(of pairs: tatoeba-en-zh\)"),
+        (
+            "shakespeare",
+            r"'shakespeare' holds text, not pairs \(of pairs: shakespeare-dialogue, tatoeba-en-zh, cmudict; of records "
+            r"with data\.source_field and data\.target_field to choose: tang-poems\)",
+        ),
+        ("digits", "'digits' holds images, not pairs"),
         ([], "no files of pairs"),
     ],
 )

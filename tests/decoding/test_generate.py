@@ -40,7 +40,7 @@ def test_greedy_takes_the_most_probable_token_each_time(random_model) -> None:
 def test_a_prompt_gives_the_same_alone_and_among_others(random_model, chooser) -> None:
     model = random_model(2, order=3)
     together = generate(model, PROMPTS, chooser, Limits(15))
-    alone = [generate(model, [prompt], chooser, Limits(15), first=n)[0] for n, prompt in enumerate(PROMPTS)]
+    alone = [generate(model, [prompt], chooser, Limits(15), numbers=[n])[0] for n, prompt in enumerate(PROMPTS)]
     assert together == alone
 
 
@@ -50,7 +50,7 @@ def test_a_job_gives_the_same_however_it_is_cut_into_batches(random_model, promp
     model, limits = random_model(3), Limits(8, 2)
     whole = generate(model, prompts, Sampler(seed=seed), limits, samples=2)
     parts = generate(model, prompts[:cut], Sampler(seed=seed), limits, samples=2)
-    parts += generate(model, prompts[cut:], Sampler(seed=seed), limits, samples=2, first=min(cut, len(prompts)))
+    parts += generate(model, prompts[cut:], Sampler(seed=seed), limits, samples=2, numbers=range(cut, len(prompts)))
     assert whole == parts
 
 

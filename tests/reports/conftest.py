@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from seqloom.reports import CurvePoint, Ladder, RungResult
+from seqloom.reports import CurvePoint, Ladder, PairLadder, PairRung, RungResult
 
 TOKENS = 178_345
 WORDS_PER_TOKEN = 0.94
@@ -92,6 +92,79 @@ def rungs() -> list[RungResult]:
 def ladder(rungs: list[RungResult]) -> Ladder:
     """Six rungs, the Transformer the best of them."""
     return make_ladder(*rungs)
+
+
+# name, description, parameters, perplexity, BLEU greedy and beam, chrF, seconds, tokens/s, sentences/s greedy and beam
+PAIR_RUNGS = [
+    ("rnn", "GRU, last state as context", 1_802_240, 14.8, 13.94, 15.62, 38.1, 402.0, 9_480, 610, 171),
+    ("bidirectional", "both directions", 2_196_480, 13.9, 15.21, 16.97, 39.9, 455.2, 8_120, 598, 168),
+    ("additive", "bidirectional, additive attention", 2_327_552, 7.21, 29.85, 31.44, 55.6, 561.9, 6_730, 402, 118),
+    (
+        "convolution",
+        "4 gated layers, multi-step attention",
+        2_951_168,
+        6.94,
+        30.42,
+        31.87,
+        56.2,
+        388.4,
+        9_950,
+        455,
+        131,
+    ),
+    ("transformer", "4+4 layers of width 128", 2_412_544, 5.63, 35.7, 36.91, 60.3, 612.5, 7_100, 531, 239),
+]
+EXAMPLES = [
+    ("A man in an orange hat starring at something.", "Ein Mann mit einem orangefarbenen Hut, der etwas anstarrt."),
+    ("他们在<b>外面</b>吃饭 & 喝酒。", "They eat & drink <i>outside</i>."),
+]
+SIGNATURE = "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
+
+
+def make_pair_rung(index: int) -> PairRung:
+    name, description, parameters, perplexity, bleu, beam_bleu, chrf, seconds, training, greedy, beam = PAIR_RUNGS[
+        index
+    ]
+    curve = [
+        CurvePoint(
+            int(training * seconds * step / 12), seconds * step / 12, math.log(perplexity) + 3 * math.exp(-step / 3)
+        )
+        for step in range(1, 13)
+    ]
+    return PairRung(
+        name=name,
+        description=description,
+        folder=f"runs/multi30k/{name}",
+        parameters=parameters,
+        perplexity=perplexity,
+        bleu=bleu,
+        beam_bleu=beam_bleu,
+        chrf=chrf,
+        training_seconds=seconds,
+        training_speed=training,
+        greedy_speed=greedy,
+        beam_speed=beam,
+        curve=curve,
+        outputs=[f" {name}: {reference}" for _, reference in EXAMPLES],
+    )
+
+
+@pytest.fixture(scope="session")
+def pair_ladder() -> PairLadder:
+    """Five rungs, the Transformer the best of them."""
+    return PairLadder(
+        title="The ladder on Multi30k",
+        corpus="multi30k, English to German",
+        tokenizer="joint subwords",
+        vocabulary_size=8_000,
+        training_pairs=29_000,
+        validation_pairs=1_014,
+        signature=SIGNATURE,
+        beam=5,
+        rungs=[make_pair_rung(index) for index in range(len(PAIR_RUNGS))],
+        examples=EXAMPLES,
+        machine="CPU with 2 threads, torch 2.9",
+    )
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import json
 import math
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from outline import Outline, assert_self_contained
 from rich.console import Console
 
 from seqloom.errors import DataError, SeqloomError
@@ -17,53 +17,13 @@ from seqloom.reports import (
     ladder_json,
     ladder_table,
     mixture_section,
+    outputs_section,
     training_section,
     write_ladder_report,
     write_run_report,
 )
 from seqloom.reports.html import Markup, element, page
 from seqloom.reports.ladder_report import summary
-
-VOID = {"meta", "br", "hr", "img", "input", "link"}
-
-
-class Outline(HTMLParser):
-    """Reads a page: are tags balanced, which cells stand in which table, and which of them are marked best?"""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tables: list[list[list[str]]] = []
-        self.best: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self._best = False
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        self.tags.append((tag, attributes))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr":
-            self.tables[-1].append([])
-        elif tag in {"th", "td"}:
-            self.tables[-1][-1].append("")
-            self._best = attributes.get("class") == "best"
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "table" in self.open and ("td" in self.open or "th" in self.open):
-            self.tables[-1][-1][-1] += data
-            if self._best:
-                self.best.append(data)
 
 
 def ladder_page(ladder: Ladder, tmp_path: Path) -> str:
@@ -78,16 +38,6 @@ def run_page(entries: list[dict[str, float]], tmp_path: Path) -> str:
     curves, samples = training_section(entries), ["said <b>he</b>", "再见"]
     write_run_report(tmp_path / "r.html", "LSTM & <i>co</i>", config, curves, figures, samples)
     return (tmp_path / "r.html").read_text(encoding="utf-8")
-
-
-def assert_self_contained(text: str) -> None:
-    without_names = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
-    assert not re.search(r"https?://", without_names)
-    assert not re.search(r"\bsrc\s*=|@import|url\((?!#)", without_names)
-    for tag, attributes in Outline(text).tags:
-        assert tag not in {"link", "iframe", "object", "embed", "img"}
-        for name in ("href", "xlink:href"):
-            assert (attributes.get(name) or "#").startswith("#")
 
 
 def test_a_ladder_report_needs_nothing_from_outside(ladder: Ladder, tmp_path: Path):
@@ -167,6 +117,22 @@ def test_a_run_without_metrics_figures_or_samples_has_a_report(tmp_path: Path):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     Outline(text)
     assert "nothing was logged yet" in text
+
+
+def test_the_outputs_of_a_translator_stand_beside_source_and_reference(tmp_path: Path):
+    examples = [("a <b>dog</b>", "ein Hund", "Hund & co"), ("再见", "goodbye", "")]
+    figures = {"BLEU": 35.2, "chrF": 58.1, "training_pairs": 29_000}
+    write_run_report(tmp_path / "r.html", "A run", "", training_section([]), figures, outputs_section(examples))
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert text.count("<h2>What it writes</h2>") == 1
+    assert Outline(text).tables == [[["Source", "Reference", "Output"], *map(list, examples)]]
+    for name in ("BLEU", "chrF", "Training pairs"):
+        assert f"<dt>{name}</dt>" in text
+
+
+def test_a_run_that_translated_nothing_has_no_outputs(tmp_path: Path):
+    write_run_report(tmp_path / "r.html", "A run", "", training_section([]), {}, outputs_section([]))
+    assert "What it writes" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_a_mixture_is_shown_as_its_runs_with_their_weights():

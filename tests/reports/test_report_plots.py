@@ -12,11 +12,16 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from seqloom import reports
 from seqloom.errors import SeqloomError, UserError
 from seqloom.reports import (
     CurvePoint,
     Ladder,
+    PairLadder,
+    bleu_against_cost,
     gradient_flow,
     learning_curves,
     quality_against_cost,
@@ -25,8 +30,8 @@ from seqloom.reports import (
     training_curve,
     zipf,
 )
-from seqloom.reports.plots import pareto_front
 from seqloom.reports.style import MARKERS, PALETTE, round_numbers, series
+from seqloom.reports.tradeoff import Point, pareto_front
 from seqloom.text.statistics import CorpusStatistics
 
 TEXTS = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog met on the mat"] * 4
@@ -85,17 +90,50 @@ def test_one_rung_with_one_validation_in_no_time_can_be_drawn(plot, ladder: Ladd
     assert rung.name in svg(plot(replace(ladder, rungs=[rung])))
 
 
-def test_the_front_holds_exactly_the_rungs_that_no_other_dominates(ladder: Ladder):
-    rungs = ladder.rungs
+def beats(one: Point, other: Point, better: str) -> bool:
+    return one.quality < other.quality if better == "lower" else one.quality > other.quality
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+@given(points=st.lists(st.builds(Point, st.integers(1, 6), st.integers(1, 6), st.just(1)), min_size=1, unique=True))
+def test_the_front_holds_exactly_the_points_that_no_other_dominates(better, points: list[Point]):
     undominated = [
-        rung
-        for rung in rungs
-        if not any(
-            other.training_seconds <= rung.training_seconds and other.perplexity < rung.perplexity for other in rungs
-        )
+        point
+        for point in points
+        if not any(other.cost <= point.cost and beats(other, point, better) for other in points)
+        and not any(other.cost < point.cost and other.quality == point.quality for other in points)
     ]
-    assert pareto_front(rungs) == sorted(undominated, key=lambda rung: rung.training_seconds)
-    assert [rung.name for rung in pareto_front(rungs)] == ["3-gram Laplace", "5-gram Kneser-Ney", "GRU", "Transformer"]
+    assert pareto_front(points, better) == sorted(undominated)
+
+
+def test_the_front_of_the_ladder_is_drawn_as_stairs(ladder: Ladder):
+    (axes,) = quality_against_cost(ladder).axes
+    front = axes.get_lines()[0]
+    names = ["3-gram Laplace", "5-gram Kneser-Ney", "GRU", "Transformer"]
+    on_front = [rung for rung in ladder.rungs if rung.name in names]
+    assert list(front.get_xdata())[::2] == [rung.training_seconds for rung in on_front]
+    assert list(front.get_ydata())[::2] == list(front.get_ydata())[1::2] == [rung.perplexity for rung in on_front]
+
+
+def test_bleu_is_drawn_against_time_and_against_size(pair_ladder: PairLadder):
+    by_time, by_size = bleu_against_cost(pair_ladder).axes
+    for rung, timed, sized in zip(pair_ladder.rungs, by_time.get_lines()[1:], by_size.get_lines()[1:], strict=False):
+        assert (timed.get_xdata()[0], timed.get_ydata()[0]) == (rung.training_seconds, rung.beam_bleu)
+        assert (sized.get_xdata()[0], sized.get_ydata()[0]) == (rung.parameters, rung.beam_bleu)
+    drawn = svg(bleu_against_cost(pair_ladder))
+    for name in ("rnn, 15.6", "bidirectional, 17.0", "additive, 31.4", "convolution, 31.9", "transformer, 36.9"):
+        assert name in drawn
+
+
+def test_a_rung_without_a_bleu_stands_below_the_others(pair_ladder: PairLadder):
+    rungs = [replace(pair_ladder.rungs[0], beam_bleu=math.nan), *pair_ladder.rungs[1:]]
+    figure = bleu_against_cost(replace(pair_ladder, rungs=rungs))
+    for axes in figure.axes:
+        _, failed, *others = axes.get_lines()[: 1 + len(rungs)]
+        assert all(failed.get_ydata()[0] < point.get_ydata()[0] for point in others)
+    assert "rnn, no BLEU" in svg(figure)
+    none = [replace(rung, beam_bleu=math.nan) for rung in rungs]
+    assert "no rung has a BLEU" in svg(bleu_against_cost(replace(pair_ladder, rungs=none)))
 
 
 def test_the_zipf_plot_shows_the_counts_and_the_fitted_exponents():
@@ -138,6 +176,18 @@ def test_gradients_are_drawn_on_a_logarithmic_scale_one_line_per_run():
 def test_the_training_curve_has_a_panel_for_all_that_was_logged(entries: list[dict[str, float]]):
     titles = [axes.get_title(loc="left") for axes in training_curve(entries).axes]
     assert titles == ["Loss, nats per token", "Learning rate", "Gradient norm", "Tokens per second"]
+
+
+def test_the_training_curve_has_a_panel_for_scheduled_sampling_and_one_for_bleu(entries: list[dict[str, float]]):
+    sampled = [{**entry, "teacher": 1 - entry["step"] / 4000} for entry in entries]
+    translated = [{**entry, "valid_bleu": 30.0} if "valid_loss" in entry else entry for entry in sampled]
+    panels = {axes.get_title(loc="left"): axes for axes in training_curve(translated).axes}
+    assert list(panels)[4:] == ["Teacher forcing probability", "Validation BLEU"]
+    teacher, bleu = (panels[name].get_lines()[0] for name in list(panels)[4:])
+    assert list(teacher.get_ydata()) == [entry["teacher"] for entry in sampled]
+    assert list(bleu.get_xdata()) == [entry["step"] for entry in entries if "valid_loss" in entry]
+    low, high = panels["Teacher forcing probability"].get_ylim()
+    assert low < 0 < 1 < high
 
 
 @pytest.mark.parametrize(
@@ -221,9 +271,25 @@ def test_plotting_leaves_matplotlib_as_it_was(ladder: Ladder):
 
 
 def test_plotting_does_without_pyplot():
-    program = "import sys, seqloom.reports; assert 'matplotlib.pyplot' not in sys.modules"
+    program = "import sys; from seqloom.reports import *; assert 'matplotlib.pyplot' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_heat_maps_and_tables_do_not_wait_for_matplotlib():
+    program = (
+        "import sys; from seqloom.reports import ladder_table, pair_ladder_table, write_attention;"
+        "assert not {'matplotlib', 'torch'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_is_what_its_module_defines():
+    # A module of the same name as a function in it would take the function's place once it is imported.
+    for name in reports.__all__:
+        assert getattr(reports, name).__module__ == reports._HOMES[name]
+    assert set(reports.__all__) == set(reports._HOMES)
 
 
 def test_lines_are_told_apart_without_colour():

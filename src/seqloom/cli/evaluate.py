@@ -2,41 +2,104 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from seqloom.cli.options import Device, Json, Run, print_json
+
+if TYPE_CHECKING:
+    from seqloom.metrics import Scored
+    from seqloom.runs import TrainedSeq2Seq
 
 
 def evaluate(
     run: Run,
     source: Annotated[
         list[str] | None,
-        typer.Option(help="Text to evaluate on (repeatable); else data.test of the run, or its validation text."),
+        typer.Option(
+            help="Text to evaluate on (repeatable), sources, or pairs; else data.test of the run, or what it held out."
+        ),
     ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(help="Pairs: the file of references, line by line with --source; several for several references."),
+    ] = None,
+    strategy: Annotated[Literal["greedy", "beam", "sample"], typer.Option(help="Pairs: how to decode.")] = "beam",
+    beam: Annotated[int, typer.Option(min=1, help="Pairs: width of the beam.")] = 5,
+    length_penalty: Annotated[float, typer.Option(help="Pairs: 0 none, larger favours longer.")] = 0.6,
+    coverage_penalty: Annotated[float, typer.Option(help="Pairs: larger favours what looked at all the source.")] = 0.0,
+    max_length: Annotated[int | None, typer.Option(min=1, help="Pairs: at most this many tokens.")] = None,
+    replace_unknown: Annotated[
+        bool, typer.Option("--replace-unknown", help="Pairs: for <unk>, the word of the source it looked at most.")
+    ] = False,
+    tokenize: Annotated[
+        str | None, typer.Option(help="Pairs: sacreBLEU's tokeniser (13a, zh, intl, char, ...), if not by language.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Pairs: also write what came out into this file.")] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Perplexity, perplexity per word and bits per character of running text.
+    """Perplexity, perplexity per word and bits per character of running text; BLEU, chrF, ROUGE of a model of pairs.
 
-    Unlike `score`, lines are read one after the other as one text: a recurrent state is carried from line to line, and
-    other models see at least half a window of what came before. Every figure carries a signature that says how it was
-    computed; the number of unknown tokens is always among them.
+    Unlike `score`, a language model reads lines one after the other as one text: a recurrent state is carried from line
+    to line, and other models see at least half a window of what came before. A model of pairs decodes the sources and
+    compares with the references: BLEU and chrF are sacreBLEU's. Every figure carries a signature that says how it was
+    computed.
 
     \b
     Examples:
       seqloom evaluate runs/lstm --source test.txt
       seqloom evaluate runs/lstm --json
+      seqloom evaluate runs/translate-en-zh
+      seqloom evaluate runs/mine --source test.en --reference test.de --beam 5
     """
-    from seqloom.runs import load
+    from seqloom.errors import UserError
+    from seqloom.runs import Decoding, TrainedSeq2Seq, load
 
     model = load(run, device)
-    found, signature = model.evaluate(source), model.signature
+    if isinstance(model, TrainedSeq2Seq):
+        decoding = Decoding(
+            strategy,
+            beam,
+            max_length=max_length,
+            length_penalty=length_penalty,
+            coverage_penalty=coverage_penalty,
+            replace_unknown=replace_unknown,
+        )
+        scores = _pair_scores(model, source, reference, tokenize, decoding, output)
+    elif reference or output or tokenize:
+        raise UserError(f"{run} is a language model: --reference, --tokenize and --output are for models of pairs")
+    else:
+        scores = model.figures(source)
     if json:
-        print_json({name: {"value": value, "signature": signature} for name, value in found.as_dict().items()})
+        print_json({name: {"value": score.value, "signature": score.signature} for name, score in scores.items()})
         return
-    for name, value in found.as_dict().items():
-        shown = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+    for name, score in scores.items():
+        shown = f"{score.value:,}" if isinstance(score.value, int) else f"{score.value:.4f}"
         typer.echo(f"{name.replace('_', ' '):20} {shown}")
-    typer.echo(f"{'signature':20} {signature}")
+    for signature in dict.fromkeys(score.signature for score in scores.values()):
+        typer.echo(f"{'signature':20} {signature}")
+
+
+def _pair_scores(
+    model: TrainedSeq2Seq,
+    source: list[str] | None,
+    reference: list[str] | None,
+    tokenize: str | None,
+    decoding: object,
+    output: Path | None,
+) -> dict[str, Scored]:
+    from seqloom.errors import UserError
+    from seqloom.files import write_text
+    from seqloom.runs import Decoding, evaluate_pairs
+
+    assert isinstance(decoding, Decoding)
+    if reference and (not source or len(source) != 1):
+        raise UserError("--reference goes with one --source: the file whose lines it translates")
+    files = [",".join([*source, *reference])] if source and reference else source
+    found = evaluate_pairs(model, files, tokenize, decoding=decoding)
+    if output is not None:
+        write_text(output, "".join(text.replace("\n", " ") + "\n" for text in found.outputs))
+    return found.scores

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,25 +13,38 @@ from seqloom.cli.options import Device, Json, Run, output_file, read_batches, to
 if TYPE_CHECKING:
     from seqloom.runs import Decoding, Generated, TrainedLanguageModel
 
-    Weighted = tuple[TrainedLanguageModel, float]
-
 
 def generate(
     run: Run,
-    prompt: Annotated[str | None, typer.Option(help="Go on from this text.")] = None,
-    input: Annotated[str | None, typer.Option(help="Go on from each line of this file; - is stdin.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="Go on from this text; translate it, where the run is a model of pairs.")
+    ] = None,
+    input: Annotated[str | None, typer.Option(help="The same for each line of this file; - is stdin.")] = None,
     output: Annotated[str, typer.Option(help="Where to write; - is stdout.")] = "-",
-    strategy: Annotated[Literal["greedy", "beam", "sample"], typer.Option(help="How to choose.")] = "sample",
+    strategy: Annotated[
+        Literal["greedy", "beam", "sample"] | None,
+        typer.Option(help="How to choose; language models sample and models of pairs search with a beam if not given."),
+    ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Width of the beam.")] = 5,
     temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(min=1, help="Sample among the K likeliest.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Sample among the likeliest that make up this mass.")] = None,
-    max_length: Annotated[int, typer.Option(min=1, help="At most this many new tokens.")] = 100,
+    max_length: Annotated[
+        int | None, typer.Option(min=1, help="At most this many new tokens; 100, or twice the source, if not given.")
+    ] = None,
     min_length: Annotated[int, typer.Option(min=0, help="At least this many new tokens.")] = 0,
     length_penalty: Annotated[float, typer.Option(help="Beam search: 0 none, larger favours longer.")] = 0.6,
+    coverage_penalty: Annotated[float, typer.Option(help="Pairs: larger favours what looked at all the source.")] = 0.0,
     n_best: Annotated[int, typer.Option(min=1, help="How many results for each input.")] = 1,
     seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 0,
     unknown: Annotated[bool, typer.Option("--unknown", help="Let the model write <unk>.")] = False,
+    replace_unknown: Annotated[
+        bool, typer.Option("--replace-unknown", help="Pairs: for <unk>, the word of the source it looked at most.")
+    ] = False,
+    prefix: Annotated[str, typer.Option(help="Pairs: what every target shall begin with.")] = "",
+    attention: Annotated[
+        Path | None, typer.Option(help="Pairs: draw where the model looked, into this HTML page.")
+    ] = None,
     fuse: Annotated[
         list[str],
         typer.Option(metavar="OTHER:WEIGHT", help="Add WEIGHT x log p of this run at every step; may be repeated."),
@@ -39,15 +53,16 @@ def generate(
         list[str],
         typer.Option(metavar="OTHER:WEIGHT", help="Sort results by log_prob + WEIGHT x log p of this run; repeatable."),
     ] = [],  # noqa: B006
-    batch_size: Annotated[int, typer.Option(min=1, help="Lines decoded together.")] = 64,
+    batch_size: Annotated[int, typer.Option(min=1, help="Lines decoded together.")] = 512,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Generate text from a run: freely, from a prompt, or from each line of a file.
+    """Generate text from a run: freely, from a prompt, or from each line of a file; translations, summaries, replies
+    where the run is a model of pairs.
 
-    Plain output is the prompt with its continuation, one line for each result (newlines in it become spaces), except
-    for a single --prompt, which is written as it comes. With --json: {"input", "outputs": [{"text", "log_prob",
-    "tokens"}]}, the text without the prompt.
+    Plain output of a language model is the prompt with its continuation, one line for each result (newlines in it
+    become spaces), except for a single --prompt, which is written as it comes. Of a model of pairs it is the target.
+    With --json: {"input", "outputs": [{"text", "log_prob", "tokens"}]}, the text without the prompt.
 
     Other runs can have a say. With --fuse (shallow fusion) they do so at every step of the search, and need the same
     tokeniser: train them with --set text.kind=run --set text.path=RUN. With --rerank they judge the finished --n-best
@@ -61,17 +76,40 @@ def generate(
       echo "It was" | seqloom generate runs/lstm --input - --top-p 0.9 --seed 7
       seqloom generate runs/lstm --prompt "It was" --strategy beam --fuse runs/ngram:0.3
       seqloom generate runs/lstm --prompt "It was" --n-best 10 --rerank runs/transformer:0.5 --json
+      seqloom generate runs/translate-en-zh --input english.txt --output chinese.txt
+      seqloom generate runs/translate-en-zh --prompt "Good morning." --attention attention.html
     """
     from seqloom.errors import UserError
-    from seqloom.runs import Decoding, load
+    from seqloom.runs import Decoding, TrainedLanguageModel, TrainedSeq2Seq, load
 
     if prompt is not None and input is not None:
         raise UserError("give --prompt or --input, not both")
-    lengths = (max_length, min_length, length_penalty)
-    decoding = Decoding(strategy, beam, temperature, top_k, top_p, *lengths, n_best, seed, unknown)
+    decoding = Decoding(
+        strategy,
+        beam,
+        temperature,
+        top_k,
+        top_p,
+        max_length,
+        min_length,
+        length_penalty,
+        coverage_penalty,
+        n_best,
+        seed,
+        unknown,
+        replace_unknown,
+    )
     named = _named("--fuse", fuse), _named("--rerank", rerank)
     model = load(run, device)
-    fusing, reranking = ([(load(other, device), weight) for other, weight in pairs] for pairs in named)
+    fusing: list[Any] = [(load(other, device), weight) for other, weight in named[0]]
+    reranking = [(TrainedLanguageModel.load(other, device), weight) for other, weight in named[1]]
+    if isinstance(model, TrainedSeq2Seq):
+        if prompt is None and input is None:
+            raise UserError("a model of pairs needs a source: give --prompt TEXT or --input FILE")
+        _translate(model, prompt, input, output, decoding, (fusing, reranking), prefix, attention, batch_size, json)
+        return
+    if attention is not None or prefix:
+        raise UserError(f"{run} is a language model: --attention and --prefix are for models of pairs")
     with output_file(output) as out:
         if input is not None:
             first = 0
@@ -83,6 +121,32 @@ def generate(
             _write(out, [text], model.generate([text], decoding, 0, fusing, reranking), json)
         else:
             _stream(model, prompt or "", decoding, fusing)
+
+
+def _translate(
+    model: Any,
+    prompt: str | None,
+    input: str | None,
+    output: str,
+    decoding: Decoding,
+    others: tuple[list[Any], ...],
+    prefix: str,
+    attention: Path | None,
+    batch_size: int,
+    json: bool,
+) -> None:
+    maps = []
+    with output_file(output) as out:
+        first = 0
+        for batch in [[prompt or ""]] if input is None else read_batches(input, batch_size):
+            found = model.generate(batch, decoding, first, *others, prefixes=prefix, attention=attention is not None)
+            _write(out, [""] * len(batch) if not json else batch, found, json)
+            maps += [several[0].attention for several in found]
+            first += len(batch)
+    if attention is not None:
+        from seqloom.reports import write_attention
+
+        write_attention(attention, maps, f"Where {model.path.name} looks")
 
 
 def _named(option: str, values: list[str]) -> list[tuple[str, float]]:
@@ -105,11 +169,9 @@ def _named(option: str, values: list[str]) -> list[tuple[str, float]]:
 
 
 def _write(out: IO[str], prompts: list[str], results: list[list[Generated]], json: bool) -> None:
-    from dataclasses import asdict
-
     for prompt, outputs in zip(prompts, results, strict=True):
         if json:
-            record = {"input": prompt, "outputs": [asdict(output) for output in outputs]}
+            record = {"input": prompt, "outputs": [_record(output) for output in outputs]}
             out.write(to_json(record) + "\n")
         else:
             for output in outputs:
@@ -117,7 +179,16 @@ def _write(out: IO[str], prompts: list[str], results: list[list[Generated]], jso
     out.flush()
 
 
-def _stream(model: TrainedLanguageModel, prompt: str, decoding: Decoding, fuse: list[Weighted]) -> None:
+def _record(output: Generated) -> dict[str, Any]:
+    record: dict[str, Any] = {"text": output.text, "log_prob": output.log_prob, "tokens": output.tokens}
+    attention = getattr(output, "attention", None)
+    if attention is not None:
+        weights = attention.weights.round(4).tolist()
+        record["attention"] = {"source": attention.source, "target": attention.target, "weights": weights}
+    return record
+
+
+def _stream(model: TrainedLanguageModel, prompt: str, decoding: Decoding, fuse: list[Any]) -> None:
     sys.stdout.write(prompt)
     for piece in model.stream(prompt, decoding, fuse):
         sys.stdout.write(piece)

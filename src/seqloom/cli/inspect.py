@@ -83,7 +83,7 @@ def ngrams(
     trained = load(run, "cpu")
     if not isinstance(trained.model, NgramModel):
         raise UserError(f"{run} is a model of kind {trained.config.model.kind!r}: it has no n-grams to look at")
-    data = trained.config.data
+    data = trained.config.text_data
     corpus = Corpus.open(source, data.unit, data.field) if source else trained.reference()
     orders = ngram_orders(trained.model, read_metrics(run))
     coverage = ngram_coverage(trained.model, TokenStore.of(corpus, trained.tokenizer)) if corpus else []

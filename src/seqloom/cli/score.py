@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from seqloom.cli.options import Device, Input, Json, Run, print_json, read_batches
+
+if TYPE_CHECKING:
+    from seqloom.runs import Score, Trained
 
 
 def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = False) -> None:
     """The log-probability of each line of a file, then totals and perplexity.
 
-    Natural logarithms; each line is scored by itself and its end counts as a token. Plain output has the columns
-    log-probability, tokens, unknown tokens, text.
+    Natural logarithms; each line is scored by itself and its end counts as a token. A model of pairs takes lines of
+    source, tab, target, and scores the target. Plain output has the columns log-probability, tokens, unknown tokens,
+    text.
 
     \b
     Examples:
       seqloom score runs/lstm --input test.txt
       echo "The Time Traveller smiled ." | seqloom score runs/lstm --json
+      seqloom score runs/translate-en-zh --input pairs.tsv
     """
     from seqloom.metrics import Likelihood
     from seqloom.runs import load
@@ -24,7 +31,7 @@ def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = Fa
     model = load(run, device)
     log_prob, tokens, unknown, known = 0.0, 0, 0, 0.0
     for batch in read_batches(input, 1024):
-        for text, found in zip(batch, model.score(batch), strict=True):
+        for text, found in zip(batch, _scores(model, batch, input), strict=True):
             log_prob, tokens, unknown = log_prob + found.log_prob, tokens + found.tokens, unknown + found.unknown
             known += found.known_log_prob
             if json:
@@ -40,3 +47,16 @@ def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = Fa
         typer.echo(f"total\t{log_prob:.4f}\ntokens\t{tokens}\nunknown\t{unknown}")
         for name, value in zip(("perplexity", "known perplexity"), perplexities, strict=True):
             typer.echo(f"{name}\t" + (f"{value:.4f}" if value is not None else "none (no text)"))
+
+
+def _scores(model: Trained, lines: list[str], input: str) -> list[Score]:
+    from seqloom.errors import DataError
+    from seqloom.runs import TrainedSeq2Seq
+
+    if not isinstance(model, TrainedSeq2Seq):
+        return model.score(lines)
+    pairs = [line.split("\t") for line in lines]
+    for line, pair in zip(lines, pairs, strict=True):
+        if len(pair) < 2:
+            raise DataError(f"{input}: no tab in {line[:40]!r}; a model of pairs scores lines of source, tab, target")
+    return model.score([pair[0] for pair in pairs], [pair[1] for pair in pairs])

@@ -134,7 +134,7 @@ def _choices(annotation: Any) -> list[type[BaseModel]]:
 def _choose(choices: Sequence[type[BaseModel]], kind: Any) -> type[BaseModel] | None:
     if len(choices) == 1:
         return choices[0]
-    return next((choice for choice in choices if choice.model_fields["kind"].default == kind), None)
+    return next((choice for choice in choices if kind in get_args(choice.model_fields["kind"].annotation)), None)
 
 
 def _class_at(keys: Sequence[str], kind: str) -> type[BaseModel] | None:

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqloom.data.pair_store import PairStore, Ragged
+from seqloom.data.pair_encoders import EncodedPairs
+from seqloom.data.pair_store import PairStore
+from seqloom.data.ragged import Ragged
 from seqloom.errors import DataError
 from seqloom.text.special import BOS, PAD
 
@@ -49,6 +52,17 @@ class PairBatch:
         moved = PairBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
         vars(moved)["tokens"] = self.tokens  # counted here: a GPU would be waited for
         return moved
+
+
+class SourceBatch(NamedTuple):
+    """Rows of sources without targets, for decoding."""
+
+    numbers: NDArray[np.int64]
+    """[rows]: which source each row is; results come back in order with `results[numbers] = ...`."""
+    source: Tensor
+    """[rows, S]: ending in `<eos>`, padded with `<pad>`."""
+    source_lengths: Tensor
+    """[rows]: padding left out."""
 
 
 @dataclass(frozen=True)
@@ -115,27 +129,27 @@ class BucketBatches:
         self._shuffle()
 
 
-def sorted_batches(store: PairStore, batch_tokens: int) -> Iterator[tuple[NDArray[np.int64], PairBatch]]:
+def sorted_batches(pairs: PairStore | EncodedPairs, batch_tokens: int) -> Iterator[tuple[NDArray[np.int64], PairBatch]]:
     """All pairs once, longest first, for evaluation: (numbers of the pairs, their batch).
 
     Results come back in order with `results[numbers] = ...`.
     """
-    longer, lean = _shape(store)
+    longer, lean = _shape(pairs)
     for numbers in _cut(np.lexsort((lean, -longer)), longer, batch_tokens):
-        yield numbers, pair_batch(store, numbers)
+        yield numbers, pair_batch(pairs, numbers)
 
 
-def sorted_sources(sources: Ragged, batch_tokens: int) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor]]:
-    """All sources once, longest first, for decoding: (their numbers, source [rows, S] padded, lengths [rows])."""
+def sorted_sources(sources: Ragged, batch_tokens: int) -> Iterator[SourceBatch]:
+    """All sources once, longest first, for decoding."""
     lengths = sources.lengths
     for numbers in _cut(np.argsort(-lengths, kind="stable"), lengths, batch_tokens):
-        yield numbers, *padded(sources, numbers)
+        yield SourceBatch(numbers, *padded(sources, numbers))
 
 
-def pair_batch(store: PairStore, numbers: NDArray[np.int64]) -> PairBatch:
+def pair_batch(pairs: PairStore | EncodedPairs, numbers: NDArray[np.int64]) -> PairBatch:
     """The batch of these pairs."""
-    source, source_lengths = padded(store.source, numbers)
-    targets, target_lengths = padded(store.target, numbers)
+    source, source_lengths = padded(pairs.source, numbers)
+    targets, target_lengths = padded(pairs.target, numbers)
     target_inputs = torch.full_like(targets, BOS)
     target_inputs[:, 1:] = targets[:, :-1]
     target_inputs[targets == PAD] = PAD
@@ -158,13 +172,13 @@ def _spans(sequences: Ragged, numbers: NDArray[np.int64]) -> tuple[NDArray[np.in
     return starts, sequences.offsets[numbers + 1] - starts
 
 
-def _shape(store: PairStore) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _shape(pairs: PairStore | EncodedPairs) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """What pairs are ordered by: the length of the longer side, then by how much the source is longer.
 
     The second order runs forwards for even lengths and backwards for odd ones, so that neighbours across the border of
     two lengths are alike on their shorter side too.
     """
-    source, target = store.source.lengths.astype(np.int32), store.target.lengths.astype(np.int32)
+    source, target = pairs.source.lengths.astype(np.int32), pairs.target.lengths.astype(np.int32)
     longer = np.maximum(source, target)
     return longer, (source - target) * (1 - 2 * (longer % 2))
 

@@ -59,12 +59,21 @@ _CORPORA = (
         licence="public domain",
     ),
     BundledCorpus(
+        name="shakespeare-dialogue",
+        files={part: f"shakespeare-dialogue.{part}.tsv.gz" for part in ("train", "valid", "test")},
+        kind="pairs",
+        unit="line",
+        language="en",
+        description="4,428 turns of Shakespeare's plays, each with the reply to it, up to 40 words a side",
+        licence="public domain",
+    ),
+    BundledCorpus(
         name="tang-poems",
         files={"train": "tang-poems.jsonl.gz"},
         kind="text",
         unit="line",
         language="zh",
-        description="5,761 Chinese poems of the Tang dynasty, traditional characters",
+        description="5,761 Chinese poems of the Tang dynasty with their titles, traditional characters",
         licence="public domain (compilation: MIT)",
     ),
     BundledCorpus(
@@ -75,6 +84,15 @@ _CORPORA = (
         language="en-zh",
         description="29,155 English sentences with a Chinese translation; third column: whom to credit",
         licence="CC BY 2.0 FR",
+    ),
+    BundledCorpus(
+        name="cmudict",
+        files={part: f"cmudict.{part}.tsv.gz" for part in ("train", "valid", "test")},
+        kind="pairs",
+        unit="line",
+        language="en",
+        description="30,000 usual English words, letter by letter, with their American pronunciations",
+        licence="BSD (2 clauses)",
     ),
     BundledCorpus(
         name="digits",

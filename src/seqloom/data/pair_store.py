@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from seqloom.data.pair_encoders import Dtype, PairEncoder
 from seqloom.data.pairs import Pair, PairCorpus
-from seqloom.data.store import TokenStore, cache_folder
+from seqloom.data.ragged import Ragged
+from seqloom.data.store import cache_folder
 from seqloom.errors import DataError
 from seqloom.files import atomic_folder, write_json
-from seqloom.text import Tokenizer
 from seqloom.text.chunks import in_chunks
 from seqloom.text.special import UNK
 
@@ -52,8 +53,9 @@ class PairTotals:
     target_tokens: int
     """`<eos>` of each target included."""
     source_unknown: int
-    """Tokens that became `<unk>`."""
+    """Tokens that the vocabulary does not know."""
     target_unknown: int
+    """Tokens that became `<unk>`: with an open vocabulary, those that cannot be copied from their source either."""
     blank: int
     """Dropped: a side without text."""
     too_long: int
@@ -71,31 +73,6 @@ class PairTotals:
         if self.dropped:
             said += f"; dropped {self.blank:,} blank, {self.too_long:,} too long, {self.unequal:,} of unequal lengths"
         return said
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Sequences one after the other: number i is tokens[offsets[i] : offsets[i + 1]]."""
-
-    tokens: NDArray[np.integer]
-    offsets: NDArray[np.int64]
-
-    @classmethod
-    def encoded(cls, texts: list[str], tokenizer: Tokenizer) -> Ragged:
-        """Texts under a tokeniser, each ending in `<eos>`."""
-        tokens, lengths = tokenizer.encode_flat(texts)
-        return cls(tokens, np.concatenate([[0], np.cumsum(lengths)]))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, number: int) -> NDArray[np.integer]:
-        return self.tokens[self.offsets[number] : self.offsets[number + 1]]
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """How long each sequence is."""
-        return np.diff(self.offsets)
 
 
 @dataclass(frozen=True)
@@ -125,38 +102,39 @@ class PairStore:
         return cls(source, target, mapped("kept", "int64", totals.pairs), totals)
 
     @staticmethod
-    def folder(
-        corpus: PairCorpus, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, limits: PairLimits
-    ) -> Path:
+    def folder(corpus: PairCorpus, encoder: PairEncoder, limits: PairLimits) -> Path:
         """Where the store of a corpus is kept: another place for each content of what it is made from."""
-        recipe = [FORMAT, corpus.fingerprint, source_tokenizer.document, target_tokenizer.document, asdict(limits)]
+        recipe = [FORMAT, corpus.fingerprint, encoder.recipe, asdict(limits)]
         return cache_folder() / "pairs" / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
 
     @classmethod
     def build(
         cls,
         pairs: Iterable[Pair],
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
+        encoder: PairEncoder,
         folder: Path,
         limits: PairLimits | None = None,
     ) -> PairStore:
         """Encode `pairs` in a stream into `folder`; blank ones, and those over the limits, are dropped and counted."""
         limits = limits or PairLimits()
-        read = blank = too_long = unequal = 0
+        read = blank = too_long = unequal = source_unknown = target_unknown = 0
+        source_dtype, target_dtype = encoder.dtypes
         with atomic_folder(folder) as temporary:
-            source = _Side(temporary, "source", source_tokenizer)
-            target = _Side(temporary, "target", target_tokenizer)
+            source = _Side(temporary, "source", source_dtype)
+            target = _Side(temporary, "target", target_dtype)
             for chunk in in_chunks(pairs, _length, CHUNK):
                 whole = [pair for pair in chunk if not pair.blank]
-                source_lengths = source.encode([pair.source for pair in whole])
-                target_lengths = target.encode([pair.targets[0] for pair in whole])
-                longer = np.maximum(source_lengths, target_lengths)
+                sources, targets = encoder.encode(whole)
+                longer = np.maximum(sources.lengths, targets.lengths)
                 long = limits.too_long(longer)
-                skewed = limits.unequal(longer, np.minimum(source_lengths, target_lengths)) & ~long
+                skewed = limits.unequal(longer, np.minimum(sources.lengths, targets.lengths)) & ~long
                 keep = ~(long | skewed)
-                source.write(keep)
-                target.write(keep)
+                sources, targets = sources.where(keep), targets.where(keep)
+                source.append(sources)
+                target.append(targets)
+                known = encoder.source_tokenizer.size
+                source_unknown += int(np.count_nonzero((sources.tokens == UNK) | (sources.tokens >= known)))
+                target_unknown += int(np.count_nonzero(targets.tokens == UNK))
                 _append(temporary / "kept.bin", read + np.flatnonzero(keep))
                 read += len(whole)
                 blank += len(chunk) - len(whole)
@@ -166,32 +144,26 @@ class PairStore:
                 pairs=read - too_long - unequal,
                 source_tokens=source.tokens,
                 target_tokens=target.tokens,
-                source_unknown=source.unknown,
-                target_unknown=target.unknown,
+                source_unknown=source_unknown,
+                target_unknown=target_unknown,
                 blank=blank,
                 too_long=too_long,
                 unequal=unequal,
             )
             if not totals.pairs:
                 raise _NothingLeft(totals, limits)
-            dtypes = {"source": source.dtype.name, "target": target.dtype.name}
+            dtypes = {"source": source_dtype.name, "target": target_dtype.name}
             write_json(temporary / "store.json", {"format": FORMAT, "dtypes": dtypes, "totals": asdict(totals)})
         return cls.open(folder)
 
     @classmethod
-    def of(
-        cls,
-        corpus: PairCorpus,
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
-        limits: PairLimits | None = None,
-    ) -> PairStore:
-        """The store of a corpus under two tokenisers: from the cache when nothing changed, else built."""
-        folder = cls.folder(corpus, source_tokenizer, target_tokenizer, limits or PairLimits())
+    def of(cls, corpus: PairCorpus, encoder: PairEncoder, limits: PairLimits | None = None) -> PairStore:
+        """The store of a corpus as an encoder reads it: from the cache when nothing changed, else built."""
+        folder = cls.folder(corpus, encoder, limits or PairLimits())
         if (folder / "store.json").is_file():
             return cls.open(folder)
         try:
-            return cls.build(corpus.records(), source_tokenizer, target_tokenizer, folder, limits)
+            return cls.build(corpus.records(), encoder, folder, limits)
         except _NothingLeft as error:
             raise error.located(corpus) from error
 
@@ -209,26 +181,17 @@ class PairStore:
 
 
 class _Side:
-    """Writes one side of the pairs: encodes a chunk, and once it is known which pairs are kept, appends those."""
+    """Writes one side of the pairs, some at a time."""
 
-    def __init__(self, folder: Path, name: str, tokenizer: Tokenizer) -> None:
-        self.tokenizer, self.dtype = tokenizer, TokenStore.dtype(tokenizer)
-        self.tokens = self.unknown = 0
+    def __init__(self, folder: Path, name: str, dtype: Dtype) -> None:
+        self.dtype, self.tokens = dtype, 0
         self._ids_file, self._offsets_file = folder / f"{name}.bin", folder / f"{name}-offsets.bin"
         _append(self._offsets_file, np.zeros(1, np.int64))
 
-    def encode(self, texts: list[str]) -> NDArray[np.int64]:
-        """The lengths of the texts in tokens."""
-        self._ids, self._lengths = self.tokenizer.encode_flat(texts)
-        return self._lengths
-
-    def write(self, keep: NDArray[np.bool_]) -> None:
-        """Append those of the texts encoded last that are to be kept."""
-        ids = self._ids[np.repeat(keep, self._lengths)]
-        _append(self._ids_file, ids.astype(self.dtype))
-        _append(self._offsets_file, self.tokens + np.cumsum(self._lengths[keep]))
-        self.tokens += len(ids)
-        self.unknown += int(np.count_nonzero(ids == UNK))
+    def append(self, some: Ragged) -> None:
+        _append(self._ids_file, some.tokens.astype(self.dtype))
+        _append(self._offsets_file, self.tokens + some.offsets[1:])
+        self.tokens += len(some.tokens)
 
 
 def _append(path: Path, array: NDArray[Any]) -> None:

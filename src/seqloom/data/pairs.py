@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqloom.data.corpora import bundled, resolve
+from seqloom.data.corpora import BundledCorpus, bundled, resolve
 from seqloom.data.corpus import Corpus
 from seqloom.errors import DataError
 from seqloom.text.reading import read_lines, read_records, refuse_half_characters
@@ -63,7 +63,8 @@ class PairCorpus:
 
         `F.src,F.tgt`: aligned files; more than two are the source and several references. `F.tsv`: source, tab,
         target, and perhaps more references after more tabs. `F.jsonl`: records with the two fields, the target a text
-        or a list of references. A list has several of these, or names of aligned files by twos.
+        or a list of references; so is a bundled corpus of records, the poems of `tang-poems` and their titles. A list
+        has several of these, or names of aligned files by twos.
         """
         files = tuple(_entries([names] if isinstance(names, str) else names))
         if not files:
@@ -181,10 +182,19 @@ def _paths(name: str) -> tuple[Path, ...]:
         raise DataError(f"{name!r} lacks the name of a file: write aligned files as F.src,F.tgt")
     paths = tuple(map(resolve, pieces))
     for corpus in bundled():
-        if corpus.kind != "pairs" and {corpus.path(part) for part in corpus.files} & set(paths):
+        named = any(corpus.path(part) in paths for part in corpus.files)
+        if named and corpus.kind != "pairs" and not _has_fields(corpus):
             known = ", ".join(other.name for other in bundled() if other.kind == "pairs")
-            raise DataError(f"the bundled corpus {corpus.name!r} holds {corpus.kind}, not pairs (of pairs: {known})")
+            records = ", ".join(other.name for other in bundled() if _has_fields(other))
+            raise DataError(
+                f"the bundled corpus {corpus.name!r} holds {corpus.kind}, not pairs (of pairs: {known}; of records "
+                f"with data.source_field and data.target_field to choose: {records})"
+            )
     return paths
+
+
+def _has_fields(corpus: BundledCorpus) -> bool:
+    return all(_is_jsonl(corpus.path(part)) for part in corpus.files)
 
 
 def _is_jsonl(path: Path) -> bool:

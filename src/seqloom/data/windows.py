@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqloom.config.schema import DataConfig
+from seqloom.config.schema import TextData
 from seqloom.data.store import TokenStore
 from seqloom.errors import DataError
 from seqloom.text.special import BOS, EOS
@@ -168,7 +168,7 @@ class SequentialWindows:
 Windows = RandomWindows | SequentialWindows
 
 
-def training_windows(store: TokenStore, config: DataConfig, seed: int) -> Windows:
+def training_windows(store: TokenStore, config: TextData, seed: int) -> Windows:
     """The batches that a configuration asks for."""
     shape = (config.batch_size, config.length, seed, config.unit == "file")
     if config.sampling == "random":

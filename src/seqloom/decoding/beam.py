@@ -83,7 +83,7 @@ def beam_search(
         origins = (going[:, None] * beam + places // vocabulary).flatten()
         histories = _extend(histories[going], places, vocabulary)
         if not torch.equal(origins, torch.arange(len(log_probs), device=device)):
-            state, forced = state.reorder(origins), forced.reorder(origins)
+            state, forced = state.reorder(origins, going), forced.reorder(origins)
         # An impossible sequence only fills its place in the beam; it reads <unk>, for its token may be any.
         tokens = histories[:, :, -1].masked_fill(totals == IMPOSSIBLE, UNK)
         log_probs, state = model.step(state, tokens.flatten())

@@ -33,7 +33,7 @@ def generate(
     limits: Limits,
     source: Any = None,
     samples: int = 1,
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> list[Hypothesis]:
     """Continue every prompt; the `samples` continuations of one prompt stand side by side in the list.
 
@@ -41,7 +41,7 @@ def generate(
     """
     tokens: list[list[int]] = [[] for _ in range(len(prompts) * samples)]
     log_probs = [0.0] * len(tokens)
-    for row, token, log_prob in stream(model, prompts, chooser, limits, source, samples, first):
+    for row, token, log_prob in stream(model, prompts, chooser, limits, source, samples, numbers):
         tokens[row].append(token)
         log_probs[row] += log_prob
     return [Hypothesis(tuple(said), total, total) for said, total in zip(tokens, log_probs, strict=True)]
@@ -55,7 +55,7 @@ def stream(
     limits: Limits,
     source: Any = None,
     samples: int = 1,
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[Emission]:
     """Yield the tokens of all continuations as they are generated, step by step, in order of rows within a step.
 
@@ -66,8 +66,8 @@ def stream(
         at once, the rest token by token).
     source: what the model is conditioned on, one per prompt; in the form that the model's `start` takes.
     samples: how many continuations of each prompt; the prompt is read once for all of them.
-    first: the number, within the whole job, of this call's first prompt. Random draws depend on it, so that a job
-        gives the same text however it is cut into batches.
+    numbers: those of the prompts within the whole job; counted from 0 when not given. Random draws depend on them, so
+        that a job gives the same text however it is cut into batches.
     """
     if samples < 1:
         raise ConfigError(f"samples must be at least 1, not {samples}")
@@ -82,13 +82,15 @@ def stream(
     # The book-keeping stays on the processor, and the chosen tokens come there once per step: on a GPU, each small
     # operation or question of its own would cost more than the arithmetic of the step.
     rows = torch.arange(len(prompts) * samples)
+    job = torch.arange(len(prompts)) if numbers is None else torch.tensor(numbers)
+    sequences = (job[:, None] * samples + torch.arange(samples)).flatten()
     begins = forced.counts.cpu()
     alive = torch.ones_like(rows, dtype=torch.bool)
     step = 0
     while True:
         lengths = step - begins  # tokens generated so far; negative inside the prompt
         allowed = forced.impose(limits.restrict(log_probs, lengths), step)
-        chosen = chooser.choose(allowed, first * samples + rows, lengths)
+        chosen = chooser.choose(allowed, sequences[rows], lengths)
         likely = allowed.gather(1, chosen[:, None]).squeeze(1).double().cpu()
         tokens = chosen.cpu()
         tokens[likely == IMPOSSIBLE] = EOS

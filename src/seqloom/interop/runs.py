@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from seqloom.config import RunConfig
-from seqloom.config.schema import DataConfig, NgramModelConfig, WhitespaceText
+from seqloom.config.schema import NgramModelConfig, TextData, WhitespaceText
 from seqloom.errors import UserError
 from seqloom.interop.arpa import read_arpa, write_arpa
 from seqloom.models import NgramModel
@@ -28,7 +28,7 @@ def import_arpa(path: str | Path, out: Path) -> TrainedLanguageModel:
     config = RunConfig(
         description=f"read from {Path(path).name}",
         text=WhitespaceText(),
-        data=DataConfig(train=str(path), unit="line", valid_fraction=0),
+        data=TextData(train=str(path), unit="line", valid_fraction=0),
         model=NgramModelConfig(order=model.order, smoothing="imported"),
     )
     folder.write(config, tokenizer)

@@ -12,11 +12,19 @@ from seqloom.metrics.ngram_counts import repeated_ngrams
 from seqloom.metrics.rouge import Rouge, RougeScore, RougeScores, rouge, rouge_l, rouge_n, rouge_words
 
 if TYPE_CHECKING:
-    from seqloom.metrics.likelihood import Likelihood, entropy, store_likelihood, stream_likelihood, unit_likelihood
+    from seqloom.metrics.likelihood import (
+        Likelihood,
+        entropy,
+        pair_cross_entropy,
+        store_likelihood,
+        stream_likelihood,
+        unit_likelihood,
+    )
 
 _OF_LIKELIHOOD = {  # imported on first use: they need torch, which takes over a second
     "Likelihood",
     "entropy",
+    "pair_cross_entropy",
     "store_likelihood",
     "stream_likelihood",
     "unit_likelihood",
@@ -32,6 +40,7 @@ __all__ = [
     "bleu",
     "corpus_scores",
     "entropy",
+    "pair_cross_entropy",
     "paired_bootstrap",
     "paired_bootstrap_bleu",
     "repeated_ngrams",

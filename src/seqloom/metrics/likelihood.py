@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from seqloom.data.buckets import sorted_batches
+from seqloom.data.pair_store import PairStore
 from seqloom.data.store import TokenStore
 from seqloom.data.windows import window_batch
-from seqloom.models import Autoregressive, LanguageModel
+from seqloom.models import Autoregressive, LanguageModel, Seq2Seq, Source
 from seqloom.text.special import EOS, UNK
 
 
@@ -137,6 +139,15 @@ def unit_likelihood(model: Autoregressive, store: TokenStore, piece: int = 1 << 
         known += float(scores.sum(dtype=np.float64, where=tokens != UNK))
         first += len(tokens)
     return _of_store(store, everything, known)
+
+
+@torch.inference_mode()
+def pair_cross_entropy(model: Seq2Seq, pairs: PairStore, batch_tokens: int = 8192) -> float:
+    """-Σ log p(target | source) / tokens, in nats, `<eos>` counted, over all pairs of a store."""
+    total = torch.zeros((), dtype=torch.float64, device=model.device)
+    for _, batch in sorted_batches(pairs, batch_tokens):
+        total += model.log_prob(batch.targets.to(model.device), Source.of(batch)).double().sum()
+    return -total.item() / pairs.totals.target_tokens
 
 
 def _of_store(store: TokenStore, log_prob: float, known_log_prob: float) -> Likelihood:

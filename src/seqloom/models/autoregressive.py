@@ -32,10 +32,10 @@ class Autoregressive(ABC):
         """Read tokens [batch, time]; return log p(next | all read so far) [batch, vocabulary] and the new state."""
 
     @abstractmethod
-    def token_log_probs(self, tokens: Tensor) -> Tensor:
+    def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`.
 
-        Rows begin at the beginning and are filled up with `<pad>`.
+        Rows begin at the beginning and are filled up with `<pad>`. `source`: as in `start`, one for each row.
         """
 
     @property
@@ -48,12 +48,12 @@ class Autoregressive(ABC):
         """Where the model runs."""
         return torch.device("cpu")
 
-    def log_prob(self, tokens: Tensor) -> Tensor:
+    def log_prob(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each row of `tokens` [batch, time], natural log, [batch]. Rows are filled up with `<pad>`.
 
         A row that ends in `<eos>` is scored as a whole sequence, another as the beginning of one.
         """
-        return self.token_log_probs(tokens).sum(dim=1)
+        return self.token_log_probs(tokens, source).sum(dim=1)
 
     @torch.inference_mode()
     def unit_log_probs(
@@ -85,6 +85,6 @@ class Autoregressive(ABC):
         """Read one token per row, [batch]; otherwise as `read`."""
         return self.read(state, tokens[:, None])
 
-    def sample(self, size: int, max_length: int = 100, seed: int = 0) -> list[Hypothesis]:
+    def sample(self, size: int, max_length: int = 100, seed: int = 0, source: Any = None) -> list[Hypothesis]:
         """Draw `size` sequences from the model's own distribution."""
-        return generate(self, [[]] * size, Sampler(seed=seed), Limits(max_length=max_length))
+        return generate(self, [[]] * size, Sampler(seed=seed), Limits(max_length=max_length), source)

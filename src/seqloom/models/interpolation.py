@@ -42,7 +42,7 @@ class Interpolation(Autoregressive):
         log_probs, state = self._ensemble.read(state, tokens)
         return self._mixed(log_probs), state
 
-    def token_log_probs(self, tokens: Tensor) -> Tensor:
+    def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`."""
         found = [model.token_log_probs(tokens.to(model.device)).to(self.device) for model in self.models]
         return self._mixed(found).masked_fill(tokens == PAD, 0.0)

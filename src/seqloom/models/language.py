@@ -51,7 +51,7 @@ class LanguageModel(nn.Module, Autoregressive):
         """How many weights there are, tied ones counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def token_log_probs(self, tokens: Tensor) -> Tensor:
+    def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`."""
         begin = torch.full_like(tokens[:, :1], BOS)
         features, _ = self(torch.cat([begin, tokens[:, :-1]], dim=1))

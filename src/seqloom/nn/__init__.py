@@ -1,10 +1,10 @@
 """Building blocks of neural sequence models: embedding, feature and output layers."""
 
-from seqloom.nn.attention import MultiHeadAttention, causal_mask
+from seqloom.nn.attention import MultiHeadAttention, attend, causal_mask
 from seqloom.nn.averages import AttentionAverage, Average
 from seqloom.nn.build import build_features
 from seqloom.nn.convolution import Convolution
-from seqloom.nn.dropout import VariationalDropout, choose_dropout, drop_weight, drop_words
+from seqloom.nn.dropout import Dropout, VariationalDropout, choose_dropout, drop_values, drop_weight, drop_words
 from seqloom.nn.embedding import Embedding
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.feedforward import FeedForward
@@ -19,6 +19,7 @@ __all__ = [
     "Average",
     "Convolution",
     "CoupledLstm",
+    "Dropout",
     "Embedding",
     "FeatureLayer",
     "FeedForward",
@@ -33,9 +34,11 @@ __all__ = [
     "State",
     "Transformer",
     "VariationalDropout",
+    "attend",
     "build_features",
     "causal_mask",
     "choose_dropout",
+    "drop_values",
     "drop_weight",
     "drop_words",
     "scale_gradient",

@@ -1,10 +1,19 @@
-"""Multi-head attention and the mask that keeps it from looking ahead."""
+"""Multi-head attention, the way it is computed, and the mask that keeps it from looking ahead."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from seqloom.nn.dropout import drop_values
+
+LONGEST_WRITTEN_OUT = 256
+"""Keys up to which attention written out beats the library's kernel on the CPU."""
+SMALLEST_WRITTEN_OUT = 400
+"""Multiplications per head from which on it does: the library multiplies smaller batches of matrices naively."""
+VECTOR = 16
+"""Numbers of float32 that a processor handles at once."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -31,12 +40,64 @@ class MultiHeadAttention(nn.Module):
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """queries [batch, heads, time, head_size], keys and values of `length` steps -> [batch, time, size].
 
-        `mask` is added to the scores, or says with True which keys a query may see; `causal` means the usual triangle
-        without making it: query t sees the keys up to t.
+        Mask and `causal` are those of `attend`.
         """
         dropout = self.dropout if self.training else 0.0
-        attended = F.scaled_dot_product_attention(queries, keys, values, mask, dropout, is_causal=causal)
+        attended = attend(queries, keys, values, mask, causal, dropout)
         return self.output(attended.transpose(1, 2).flatten(2))
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
+    """softmax(Q Kᵀ / √d + mask) V: queries [batch, heads, time, d], keys and values [batch, heads, length, d] -> like
+    the queries.
+
+    `mask`, of a shape that fits [batch, heads, time, length], is added to the scores, or says with True which keys a
+    query may see; `causal`, instead of a mask, means the usual triangle: query t sees the keys up to t. What a query
+    that sees no key gets is finite, and otherwise undefined. `dropout` is the probability that a weight is dropped.
+
+    The library's kernels save time on a GPU and memory on long windows. On the CPU they are slower for all but the
+    first words of a sentence, and with dropout save nothing.
+    """
+    if queries.device.type == "cpu" and (dropout > 0.0 or _gains_written_out(queries, keys)):
+        return _attend_written_out(queries, keys, values, mask, causal, dropout)
+    return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, is_causal=causal)
+
+
+def _gains_written_out(queries: Tensor, keys: Tensor) -> bool:
+    time, length, size = queries.size(-2), keys.size(-2), keys.size(-1)
+    return time * length * size >= SMALLEST_WRITTEN_OUT and length <= LONGEST_WRITTEN_OUT
+
+
+def _attend_written_out(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, dropout: float
+) -> Tensor:
+    scores = torch.matmul(queries * queries.size(-1) ** -0.5, keys.transpose(-1, -2))
+    # What is done value by value is faster in float32, and the weights more exact.
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is not None:
+        scores = scores.add_(_finite_bias(mask, scores.dtype))
+    weights = drop_values(_softmax(scores), dropout, training=True)
+    return torch.matmul(weights.to(values.dtype), values)
+
+
+def _finite_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """What a mask adds to the scores: for a key out of sight the lowest finite number rather than -inf, so that a row
+    without any key in sight stays finite, and so do its gradients."""
+    lowest = torch.finfo(dtype).min
+    if mask.dtype == torch.bool:
+        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, lowest)
+    return mask.to(dtype).clamp(min=lowest)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """Softmax over the keys. The library's is many times slower where a row does not fill a vector: then rows are
+    made longer by keys that no query sees."""
+    length = scores.size(-1)
+    if length >= VECTOR:
+        return scores.softmax(-1)
+    return F.pad(scores, (0, VECTOR - length), value=-torch.inf).softmax(-1)[..., :length]
 
 
 def causal_mask(start: int, time: int, device: torch.device) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.state import State
 
@@ -20,7 +21,7 @@ class CausalConvolution(nn.Module):
         self.span = (kernel - 1) * dilation
         """How many earlier inputs a step sees."""
         self.convolution = nn.Conv1d(size, 2 * size, kernel, dilation=dilation)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, inputs: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
         """inputs [batch, size, time], history [batch, size, span] -> outputs [batch, size, time], the next history."""
@@ -55,7 +56,7 @@ class Convolution(FeatureLayer):
         stack = [CausalConvolution(size, kernel, dilation, dropout) for dilation in dilations]
         self.layers = nn.ModuleList(stack)
         self.spans = {f"layer{depth}.inputs": layer.span for depth, layer in enumerate(stack)}
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, size: int, like: Tensor) -> State:
         return State({name: like.new_zeros(size, self.output_size, span) for name, span in self.spans.items()})

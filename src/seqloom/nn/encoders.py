@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.errors import ConfigError
-from seqloom.nn.dropout import VariationalDropout
+from seqloom.nn.dropout import Dropout, VariationalDropout
 from seqloom.nn.positions import Positions, RelativePositions
 from seqloom.nn.recurrent import GruLayer, LibraryLayer, LstmLayer, RnnLayer
 from seqloom.nn.transformer import EncoderLayer, PositionKind, View, make_positions
@@ -188,7 +188,7 @@ class ConvolutionEncoder(Encoder):
         self.output_size = size
         self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
         self.positions = make_positions(positions, size, heads=1, context=context)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(nn.Conv1d(size, 2 * size, kernel, padding=kernel // 2) for _ in range(layers))
 
     def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
@@ -236,7 +236,7 @@ class TransformerEncoder(Encoder):
         self.positions: Positions = (
             TwoSidedPositions(heads) if positions == "relative" else make_positions(positions, size, heads, context)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         inner = feedforward or 4 * size
         stack = [EncoderLayer(size, heads, inner, dropout, norm, activation) for _ in range(layers)]
         for layer in stack:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.state import State
 
@@ -29,7 +30,7 @@ class FeedForward(FeatureLayer):
         # H and W together; a convolution over time sees every window without writing the windows out
         self.window = nn.Conv1d(input_size, 2 * size, context)
         self.hidden = nn.ModuleList(nn.Linear(size, size) for _ in range(layers - 1))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, size: int, like: Tensor) -> State:
         return State({"inputs": like.new_zeros(size, self.context - 1, self.input_size)})

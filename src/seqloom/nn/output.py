@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.nn.cross_entropy import cross_entropy
+
 
 class OutputLayer(nn.Module, ABC):
     """p(word | features), and a loss to learn it by. Logarithms are natural."""
@@ -16,10 +18,11 @@ class OutputLayer(nn.Module, ABC):
     vocabulary_size: int
 
     @abstractmethod
-    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
-        """features [..., input_size], targets [...] -> what training minimises, one value per target [...].
+    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """features [..., input_size], targets [...] -> what training minimises, summed over the targets.
 
-        -log p(target), or an estimate with its expectation or optimum there.
+        -log p(target), or an estimate with its expectation or optimum there. `smoothing` is the share ε of a target
+        that is spread evenly over all words: (1 - ε) · -log p(target) + ε/V · Σ_w -log p(w).
         """
 
     @abstractmethod
@@ -53,12 +56,13 @@ class Softmax(OutputLayer):
         """Unnormalised log-probabilities of every word: [..., input_size] -> [..., vocabulary_size]."""
         return F.linear(self.project(features), self.weight, self.bias)
 
-    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
-        flat = self.scores(features.reshape(-1, self.input_size))
-        return F.cross_entropy(flat, targets.reshape(-1), reduction="none").view(targets.shape)
+    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        flat = self.project(features.reshape(-1, self.input_size))
+        return cross_entropy(flat, self.weight, self.bias, targets.reshape(-1), smoothing)
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
-        return -self.loss(features, targets)
+        flat = self.scores(features.reshape(-1, self.input_size))
+        return -F.cross_entropy(flat, targets.reshape(-1), reduction="none").view(targets.shape)
 
     def log_probs(self, features: Tensor) -> Tensor:
         return F.log_softmax(self.scores(features), dim=-1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -15,8 +14,9 @@ class State(dict[str, Tensor]):
     All rows stand at the same `position`: the number of tokens read so far.
 
     Rows may be hypotheses about sources, several for each. What they know of their source (an encoder's memory, its
-    keys) is `shared`: tensors with one row per source, and `owners` [rows] says which is whose. Reordering rows moves
-    none of it; a source goes when its last row does.
+    keys) is `shared`: tensors with one row per source. Usually every source has equally many rows, one after the other;
+    where that is not so, `owners` [rows] says which source is whose. Reordering rows moves nothing that is shared; a
+    source goes when its last row does.
 
     A state is *consumed* by the step that reads it: caches are written in place, so go on with the state that comes
     back, and `reorder` (which copies rows) before following two branches from one point.
@@ -43,35 +43,45 @@ class State(dict[str, Tensor]):
         owners = None if self.owners is None else change(self.owners)
         return State(_changed(self, change), self.position, _changed(self.shared, change), owners)
 
-    def reorder(self, index: Tensor) -> State:
-        """Row i of the new state is row `index[i]` of this one; rows may repeat or be left out."""
+    def reorder(self, index: Tensor, sources: Tensor | None = None) -> State:
+        """Row i of the new state is row `index[i]` of this one; rows may repeat or be left out.
+
+        A search that knows which sources it goes on with, in order and with equally many rows each, says so: on a GPU,
+        finding it out would have to wait for all that is under way.
+        """
         rows = _changed(self, lambda tensor: tensor.index_select(0, index))
-        if self.owners is None:
+        if not self.shared:
             return State(rows, self.position)
-        kept, owners = self.owners.index_select(0, index).unique(return_inverse=True)
+        owners = None
+        if sources is None:
+            sources, owners = self._owners().index_select(0, index).unique(return_inverse=True)
+            each, rest = divmod(len(owners), len(sources))
+            if rest == 0 and torch.equal(owners, _in_order(len(sources), each, owners.device)):
+                owners = None
         shared = self.shared
-        if shared and len(kept) < len(next(iter(shared.values()))):
-            shared = _changed(shared, lambda tensor: tensor.index_select(0, kept))
+        if len(sources) < self._sources():
+            shared = _changed(shared, lambda tensor: tensor.index_select(0, sources))
         return State(rows, self.position, shared, owners)
 
     def of_sources(self, name: str) -> Tensor:
         """A shared tensor: one row per source where every source has as many rows, one after the other (attention folds
         them, see `share`); else one for each row."""
         tensor = self.shared[name]
-        return tensor if self._even else tensor.index_select(0, self._owners)
+        return tensor if self.owners is None else tensor.index_select(0, self.owners)
 
-    @cached_property
-    def _even(self) -> bool:
-        """Whether the rows of each source stand together, equally many."""
-        sources = len(next(iter(self.shared.values())))
-        each, rest = divmod(len(self._owners), sources)
-        in_order = torch.arange(sources, device=self._owners.device).repeat_interleave(each)
-        return rest == 0 and torch.equal(self._owners, in_order)
+    def of_rows(self, name: str) -> Tensor:
+        """A shared tensor, repeated so that there is one row for each row of the state."""
+        tensor, owners = self.shared[name], self._owners()
+        return tensor if len(owners) == len(tensor) and self.owners is None else tensor.index_select(0, owners)
 
-    @property
+    def _sources(self) -> int:
+        return len(next(iter(self.shared.values())))
+
     def _owners(self) -> Tensor:
-        assert self.owners is not None, "nothing is shared without owners"
-        return self.owners
+        if self.owners is not None:
+            return self.owners
+        rows = next(iter(self.values()))
+        return _in_order(self._sources(), len(rows) // self._sources(), rows.device)
 
     def detach(self) -> State:
         """The same values, cut off from the graph that made them (truncated back-propagation through time)."""
@@ -88,6 +98,11 @@ class State(dict[str, Tensor]):
         for name, tensor in inner.shared.items():
             self.shared[f"{prefix}.{name}"] = tensor
         self.owners = inner.owners if self.owners is None else self.owners
+
+
+def _in_order(sources: int, each: int, device: torch.device) -> Tensor:
+    """0, 0, ..., 1, 1, ...: the owners of rows of which each source has equally many."""
+    return torch.arange(sources, device=device).repeat_interleave(each)
 
 
 def _changed(tensors: dict[str, Tensor], change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:

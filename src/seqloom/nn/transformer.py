@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from seqloom.nn.attention import MultiHeadAttention, causal_mask
 from seqloom.nn.cache import extend
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.positions import (
     LearnedPositions,
@@ -30,7 +31,7 @@ class PreNorm(nn.Module):
     def __init__(self, size: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, inputs: Tensor) -> Tensor:
         """What the sub-layer reads."""
@@ -47,7 +48,7 @@ class PostNorm(nn.Module):
     def __init__(self, size: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, inputs: Tensor) -> Tensor:
         """What the sub-layer reads."""
@@ -69,7 +70,7 @@ class PositionWise(nn.Module):
         super().__init__()
         self.input = nn.Linear(size, inner)
         self.activation = ACTIVATIONS[activation]()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(inner, size)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -114,9 +115,11 @@ class TransformerBlock(nn.Module):
 
     def finish(self, inputs: Tensor, attended: Tensor) -> Tensor:
         """The block's inputs and what attention made of them -> the block's outputs."""
-        hidden = self.attention_norm.after(inputs, attended)
-        outputs = self.feedforward(self.feedforward_norm.before(hidden))
-        return self.feedforward_norm.after(hidden, outputs)
+        return self.think(self.attention_norm.after(inputs, attended))
+
+    def think(self, hidden: Tensor) -> Tensor:
+        """The position-wise network, with its residual connection and norm."""
+        return self.feedforward_norm.after(hidden, self.feedforward(self.feedforward_norm.before(hidden)))
 
 
 class TransformerLayer(TransformerBlock):
@@ -167,7 +170,7 @@ class Transformer(FeatureLayer):
         self.heads = heads
         self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
         self.positions = make_positions(positions, size, heads, context)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         inner = feedforward or 4 * size
         stack = [TransformerLayer(size, heads, inner, dropout, norm, activation) for _ in range(layers)]
         for layer in stack:
@@ -182,25 +185,27 @@ class Transformer(FeatureLayer):
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         hidden = self.dropout(self.positions.embed(self.project(inputs), state.position))
-        view = self._view(state.position, hidden)
+        view = causal_view(self.positions, state.position, hidden)
         after = State(position=state.position + inputs.size(1))
         for depth, layer in enumerate(self.layers):
             hidden, cache = layer(hidden, state.part(f"layer{depth}"), view)
             after.put(f"layer{depth}", cache)
         return self.norm(hidden), after
 
-    def _view(self, start: int, hidden: Tensor) -> View:
-        time = hidden.size(1)
-        rotation = self.positions.rotation(start, time, hidden)
-        bias = self.positions.bias(start, time, hidden)
-        if bias is not None:
-            ahead = ~causal_mask(start, time, hidden.device)
-            return View(bias.masked_fill(ahead, -torch.inf), False, rotation)
-        if start == 0:
-            return View(None, True, rotation)
-        if time == 1:  # the last word sees all
-            return View(None, False, rotation)
-        return View(causal_mask(start, time, hidden.device), False, rotation)
+
+def causal_view(positions: Positions, start: int, hidden: Tensor) -> View:
+    """What the words of hidden [batch, time, size], the first at position `start`, may see: those up to themselves."""
+    time = hidden.size(1)
+    rotation = positions.rotation(start, time, hidden)
+    bias = positions.bias(start, time, hidden)
+    if bias is not None:
+        ahead = ~causal_mask(start, time, hidden.device)
+        return View(bias.masked_fill(ahead, -torch.inf), False, rotation)
+    if start == 0:
+        return View(None, True, rotation)
+    if time == 1:  # the last word sees all
+        return View(None, False, rotation)
+    return View(causal_mask(start, time, hidden.device), False, rotation)
 
 
 def make_positions(kind: PositionKind, size: int, heads: int, context: int) -> Positions:

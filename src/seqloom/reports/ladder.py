@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from seqloom.errors import DataError
+
 
 @dataclass(frozen=True)
 class CurvePoint:
@@ -60,6 +62,12 @@ class Ladder:
     machine: str = ""
     """Processor or GPU, threads, versions."""
 
+    def ranked(self) -> list[RungResult]:
+        """The rungs, best first by the cross-entropy of the validation text; those that predict nonsense (NaN) last."""
+        if not self.rungs:
+            raise DataError(f"the comparison {self.title!r} has no rungs, so there is nothing to report")
+        return sorted(self.rungs, key=lambda rung: (math.isnan(rung.cross_entropy), rung.cross_entropy))
+
     def best(self) -> RungResult:
-        """The rung that predicts the validation text best; one that predicts nonsense (NaN) is never it."""
-        return min(self.rungs, key=lambda rung: (math.isnan(rung.cross_entropy), rung.cross_entropy))
+        """The rung that predicts the validation text best."""
+        return self.ranked()[0]

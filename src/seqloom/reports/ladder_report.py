@@ -9,10 +9,11 @@ from pathlib import Path
 from seqloom.files import write_text
 from seqloom.reports import html
 from seqloom.reports.ladder import Ladder, RungResult
-from seqloom.reports.ladder_table import ladder_columns, ranked
+from seqloom.reports.ladder_numbers import ladder_columns
 from seqloom.reports.numbers import MISSING, duration, significant
-from seqloom.reports.plots import learning_curves, quality_against_cost
+from seqloom.reports.plots import learning_curves
 from seqloom.reports.style import svg
+from seqloom.reports.tradeoff import quality_against_cost
 
 
 def write_ladder_report(ladder: Ladder, path: Path) -> None:
@@ -31,7 +32,7 @@ def write_ladder_report(ladder: Ladder, path: Path) -> None:
 
 def summary(ladder: Ladder) -> str:
     """Who won, by how much, and what the cheapest rung would have cost."""
-    best, *others = ranked(ladder)
+    best, *others = ladder.ranked()
     if not math.isfinite(best.perplexity):
         return "No model gives the validation text a probability above zero; smoothing would."
     score = f"perplexity {significant(best.perplexity)} after {duration(best.training_seconds)} of training"
@@ -124,7 +125,7 @@ def _sample(rung: RungResult, index: int) -> str:
 
 
 def _commands(ladder: Ladder) -> html.Markup:
-    folder = shlex.quote(ranked(ladder)[0].folder)
+    folder = shlex.quote(ladder.best().folder)
     prompt = next((prompt for prompt in ladder.prompts if prompt), "Once upon a time")
     return html.commands(
         [

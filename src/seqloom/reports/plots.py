@@ -13,23 +13,31 @@ from matplotlib.figure import Figure
 from seqloom.errors import DataError
 from seqloom.reports.labels import EndLabel, label_ends
 from seqloom.reports.ladder import Ladder, RungResult
-from seqloom.reports.numbers import compact, significant
-from seqloom.reports.style import INK, MUTED, PALETTE, Dashes, scale_ticks, series, styled
+from seqloom.reports.numbers import significant
+from seqloom.reports.pair_ladder import PairLadder, PairRung
+from seqloom.reports.style import PALETTE, SHORTEST, nothing_to_show, scale_ticks, series, styled
 from seqloom.text.statistics import CorpusStatistics
 
 WIDE = 30.0  # an axis that spans more than this factor is logarithmic
 MOST_POINTS = 400  # of one line; more cannot be seen
-NO_LINE: Dashes = (0.0, (0.0, 1.0))  # dashes that draw nothing
-SHORTEST = 1e-3  # seconds; what a logarithmic axis shows for no time at all
+TEACHER = "Teacher forcing probability"
+PANELS = {  # what a training curve shows of `metrics.jsonl` beside the losses, where it was logged
+    "Learning rate": "learning_rate",
+    "Gradient norm": "gradient_norm",
+    "Tokens per second": "tokens_per_second",
+    TEACHER: "teacher",
+    "Validation BLEU": "valid_bleu",
+}
 
 
 @styled()
-def learning_curves(ladder: Ladder) -> Figure:
+def learning_curves(ladder: Ladder | PairLadder) -> Figure:
     """Validation loss against the tokens seen and against the seconds spent, one line per rung."""
     figure = Figure(figsize=(10.4, 4.4))
     by_tokens, by_time = figure.subplots(1, 2, sharey=True)
     labels = []
-    for index, rung in enumerate(ladder.rungs):
+    rungs: Sequence[RungResult | PairRung] = ladder.rungs
+    for index, rung in enumerate(rungs):
         points = [point for point in rung.curve if math.isfinite(point.loss) and point.tokens > 0]
         look = series(index)
         if points:
@@ -50,74 +58,13 @@ def learning_curves(ladder: Ladder) -> Figure:
     by_tokens.set(xlabel="tokens seen", ylabel="validation loss, nats per token", title="By text read")
     by_time.set(xlabel="seconds of training", title="By time spent")
     if not labels:
-        return _nothing_to_show("no rung has a finite validation loss")
+        return nothing_to_show("no rung has a finite validation loss")
     for axes in (by_tokens, by_time):
         axes.margins(x=0.04, y=0.06)
         _scale_x(axes)
     scale_ticks(by_tokens, "y", logarithmic=False)
     label_ends(figure, by_time, labels)
     return figure
-
-
-@styled()
-def quality_against_cost(ladder: Ladder) -> Figure:
-    """Perplexity against seconds of training; a marker's area grows with the parameters.
-
-    The line is the Pareto front: for no rung on it is another both faster to train and better. A rung without a
-    finite perplexity stands at the upper edge.
-    """
-    finite = [rung for rung in ladder.rungs if math.isfinite(rung.perplexity)]
-    if not finite:
-        return _nothing_to_show("no rung has a finite perplexity")
-    figure = Figure(figsize=(8.6, 5.0))
-    axes = figure.subplots()
-    seconds = [max(rung.training_seconds, SHORTEST) for rung in ladder.rungs]
-    axes.set_xlim(*_room(seconds, before=0.08, after=0.08))
-    axes.set_ylim(*_room([rung.perplexity for rung in finite], before=0.12, after=0.12))
-    scale_ticks(axes, "x", logarithmic=True)
-    scale_ticks(axes, "y", logarithmic=True)
-    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
-
-    front = pareto_front(finite)
-    steps = _steps([(max(rung.training_seconds, SHORTEST), rung.perplexity) for rung in front], right)
-    axes.plot(
-        *zip(*steps, strict=True),
-        color=MUTED,
-        linestyle=(0, (4, 2)),
-        linewidth=1.2,
-        label="Pareto front: nothing is both faster to train and better",
-    )
-    labels = []
-    for index, (rung, cost) in enumerate(zip(ladder.rungs, seconds, strict=True)):
-        look, radius = series(index), _radius(rung, ladder)
-        known = rung in finite
-        height = rung.perplexity if known else top
-        axes.plot(
-            cost,
-            height,
-            color=look.color,
-            marker=look.marker if known else r"$\uparrow$",
-            markersize=2 * radius,
-            markeredgecolor=INK if rung in front else look.color,
-            markeredgewidth=1.0,
-            linestyle="none",
-            clip_on=False,
-        )
-        detail = f"{compact(rung.parameters)} parameters" + ("" if known else ", perplexity not finite")
-        labels.append(EndLabel(height, f"{rung.name}, {detail}", look._replace(dashes=NO_LINE)))
-    axes.set(xlabel="seconds of training", ylabel="validation perplexity")
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
-    label_ends(figure, axes, labels)
-    return figure
-
-
-def pareto_front(rungs: Sequence[RungResult]) -> list[RungResult]:
-    """The rungs that no other rung beats both in training time and in perplexity, cheapest first."""
-    front: list[RungResult] = []
-    for rung in sorted(rungs, key=lambda rung: (rung.training_seconds, rung.perplexity)):
-        if math.isfinite(rung.perplexity) and (not front or rung.perplexity < front[-1].perplexity):
-            front.append(rung)
-    return front
 
 
 @styled()
@@ -171,7 +118,7 @@ def gradient_flow(distances: Sequence[int], norms_by_name: Mapping[str, Sequence
             )
             labels.append(EndLabel(y[-1], name, look))
     if not labels:
-        return _nothing_to_show("no gradient is finite and above 0")
+        return nothing_to_show("no gradient is finite and above 0")
     axes.set(xlabel="distance T − t, time steps", ylabel="‖∂ loss at T / ∂ hidden state at t‖")
     axes.margins(x=0.03)
     scale_ticks(axes, "x", logarithmic=False)
@@ -182,19 +129,17 @@ def gradient_flow(distances: Sequence[int], norms_by_name: Mapping[str, Sequence
 
 @styled()
 def training_curve(entries: Sequence[Mapping[str, Any]]) -> Figure:
-    """A run's `metrics.jsonl`: the losses, and below them the learning rate, the gradient norm and the speed."""
+    """A run's `metrics.jsonl`: the losses, and below them a panel for each other number that was logged."""
     losses = {name: _logged(entries, key) for name, key in (("training", "loss"), ("validation", "valid_loss"))}
     losses = {name: points for name, points in losses.items() if points}
-    small = {
-        "learning rate": _logged(entries, "learning_rate"),
-        "gradient norm": _logged(entries, "gradient_norm"),
-        "tokens per second": _logged(entries, "tokens_per_second"),
-    }
-    small = {name: points for name, points in small.items() if points}
+    small = {title: _logged(entries, key) for title, key in PANELS.items()}
+    small = {title: points for title, points in small.items() if points}
     if not losses and not small:
-        return _nothing_to_show("nothing was logged yet")
-    figure = Figure(figsize=(9.4, 5.8 if small else 4.0))
-    grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[1.9, 1][: 2 if small else 1])
+        return nothing_to_show("nothing was logged yet")
+    rows = math.ceil(len(small) / 3)
+    columns = math.ceil(len(small) / max(1, rows))
+    figure = Figure(figsize=(9.4, 4.0 + 1.8 * rows))
+    grid = figure.add_gridspec(1 + rows, max(1, columns), height_ratios=[1.9] + [1] * rows)
     axes = figure.add_subplot(grid[0, :])
     labels = []
     for index, (name, points) in enumerate(losses.items()):
@@ -208,11 +153,13 @@ def training_curve(entries: Sequence[Mapping[str, Any]]) -> Figure:
     axes.margins(x=0.03)
     scale_ticks(axes, "x", logarithmic=False)
     scale_ticks(axes, "y", logarithmic=False)
-    for column, (name, points) in enumerate(small.items()):
-        panel = figure.add_subplot(grid[1, column])
+    for place, (title, points) in enumerate(small.items()):
+        panel = figure.add_subplot(grid[1 + place // columns, place % columns])
         x, y = zip(*points, strict=True)
         panel.plot(x, y, color=PALETTE[5], linewidth=1.4, marker="o" if len(x) == 1 else None)
-        panel.set_title(name.capitalize(), fontsize=10.5)
+        panel.set_title(title, fontsize=10.5)
+        if title == TEACHER:
+            panel.set_ylim(-0.03, 1.03)
         panel.tick_params(labelsize=9.5)
         panel.margins(x=0.03)
         scale_ticks(panel, "x", logarithmic=False)
@@ -235,35 +182,6 @@ def _scale_x(axes: Axes) -> None:
     scale_ticks(axes, "x", logarithmic=bool(values.max() / values.min() > WIDE))
 
 
-def _room(values: Sequence[float], before: float, after: float) -> tuple[float, float]:
-    """Limits of a logarithmic axis that leave parts of its length free before and after the values."""
-    low, high = math.log(min(values)), math.log(max(values))
-    span = max(high - low, 0.5)
-    return math.exp(low - before * span), math.exp(high + after * span)
-
-
-def _steps(front: Sequence[tuple[float, float]], right: float) -> list[tuple[float, float]]:
-    """The corners of the stairs that go down through the front, to the right edge."""
-    corners = []
-    for (x, y), (end, _) in zip(front, [*front[1:], (right, 0.0)], strict=True):
-        corners += [(x, y), (end, y)]
-    return corners
-
-
 def _few_markers(points: int) -> list[int]:
     """At most eight markers to a line, the first and the last point among them."""
     return np.unique(np.linspace(0, points - 1, 8).round().astype(int)).tolist()
-
-
-def _radius(rung: RungResult, ladder: Ladder) -> float:
-    """A marker's radius in points: its area grows with the parameters."""
-    most = max(rung.parameters for rung in ladder.rungs)
-    return 4.0 + 7.0 * math.sqrt(rung.parameters / most) if most else 4.0
-
-
-def _nothing_to_show(reason: str) -> Figure:
-    figure = Figure(figsize=(8.6, 2.0))
-    axes = figure.subplots()
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, f"Nothing to show: {reason}", ha="center", va="center", color=MUTED, transform=axes.transAxes)
-    return figure

@@ -13,6 +13,8 @@ from seqloom.reports.numbers import significant
 from seqloom.reports.plots import training_curve
 from seqloom.reports.style import svg
 
+WRITES = "What it writes"
+
 
 def write_run_report(
     path: Path,
@@ -20,18 +22,17 @@ def write_run_report(
     config_yaml: str,
     training: html.Markup,
     figures: Mapping[str, float],
-    samples: Sequence[str],
+    samples: Sequence[str] | html.Markup,
 ) -> None:
     """Write the page to `path`, atomically.
 
     `training` is what there is to show of how the model came about, `figures` are the run's numbers by name, `samples`
-    what it wrote.
+    what it wrote: texts, or an `outputs_section`.
     """
     parts = [html.facts((_words(name), _number(value)) for name, value in figures.items())] if figures else []
     parts.append(training)
     if samples:
-        texts = [html.element("p", sample.strip(), class_="sample", dir="auto") for sample in samples]
-        parts.append(html.section("What it writes", *texts))
+        parts.append(samples if isinstance(samples, html.Markup) else _samples_section(samples))
     parts.append(html.section("Configuration", html.element("pre", html.code(config_yaml))))
     write_text(Path(path), html.page(title, *parts))
 
@@ -54,10 +55,21 @@ def mixture_section(runs: Sequence[str], entry: Mapping[str, Any]) -> html.Marku
     return html.section("Mixture", html.table("Run", [(run, "") for run in runs], columns), html.element("p", together))
 
 
+def outputs_section(examples: Sequence[tuple[str, str, str]]) -> html.Markup:
+    """What a model of pairs makes of some sources: each with its reference and the model's output."""
+    rows = [(source, [reference, output]) for source, reference, output in examples]
+    return html.section(WRITES, html.side_by_side("Source", ["Reference", "Output"], rows)) if rows else html.Markup()
+
+
+def _samples_section(samples: Sequence[str]) -> html.Markup:
+    texts = [html.element("p", sample.strip(), class_="sample", dir="auto") for sample in samples]
+    return html.section(WRITES, *texts)
+
+
 def _words(name: str) -> str:
-    """`bits_per_character` as a reader would write it."""
+    """`bits_per_character` as a reader would write it; BLEU and chrF as they are."""
     words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
+    return words[:1].upper() + words[1:] if words.islower() else words
 
 
 def _number(value: float) -> str:

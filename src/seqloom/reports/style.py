@@ -29,6 +29,7 @@ INK, MUTED, GRID, PAPER = "#1c2430", "#5b6573", "#e1e5ea", "#ffffff"
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b8528f", "#a87600", "#4b5563", "#3d9bd6", "#7a3b1d")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 Dashes = Literal["-"] | tuple[float, tuple[float, ...]]
+NO_LINE: Dashes = (0.0, (0.0, 1.0))  # dashes that draw nothing
 DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1, 1.2)))
 
 LATIN = ("Helvetica Neue", "Segoe UI", "Roboto", "Arial", "DejaVu Sans")
@@ -49,6 +50,7 @@ VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} |
     color: f"--series-{index}" for index, color in enumerate(PALETTE)
 }
 
+SHORTEST = 1e-3  # seconds; what a logarithmic axis shows for no time at all
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -136,6 +138,15 @@ def round_numbers(low: float, high: float, most: int = 8) -> list[float]:
         if len(found) <= most:
             return found
     return found[:: math.ceil(len(found) / most)]
+
+
+def nothing_to_show(reason: str) -> Figure:
+    """What stands where a plot would, if there were something to draw."""
+    figure = Figure(figsize=(8.6, 2.0))
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, f"Nothing to show: {reason}", ha="center", va="center", color=MUTED, transform=axes.transAxes)
+    return figure
 
 
 def svg(figure: Figure, label: str = "") -> str:

@@ -6,33 +6,44 @@ from typing import TYPE_CHECKING
 
 from seqloom.lazy import importing
 from seqloom.runs.folder import RunFolder
-from seqloom.runs.language import Decoding, Generated, Score, TrainedLanguageModel
+from seqloom.runs.generation import Decoding, Generated, Score
+from seqloom.runs.language import TrainedLanguageModel
+from seqloom.runs.loading import Trained, load
+from seqloom.runs.seq2seq import TrainedSeq2Seq, Translation
 
 if TYPE_CHECKING:
     from seqloom.runs.comparison import LADDER, compare, quickstart
+    from seqloom.runs.evaluation import PairEvaluation, evaluate_pairs, text_scores
     from seqloom.runs.gradients import gradient_norms
     from seqloom.runs.training import train
 
-load = TrainedLanguageModel.load
-
 _HOMES = {  # imported on first use: whoever only loads a run does not wait for what draws reports
     "LADDER": "seqloom.runs.comparison",
+    "PairEvaluation": "seqloom.runs.evaluation",
     "compare": "seqloom.runs.comparison",
+    "evaluate_pairs": "seqloom.runs.evaluation",
     "gradient_norms": "seqloom.runs.gradients",
     "quickstart": "seqloom.runs.comparison",
+    "text_scores": "seqloom.runs.evaluation",
     "train": "seqloom.runs.training",
 }
 __all__ = [
     "LADDER",
     "Decoding",
     "Generated",
+    "PairEvaluation",
     "RunFolder",
     "Score",
+    "Trained",
     "TrainedLanguageModel",
+    "TrainedSeq2Seq",
+    "Translation",
     "compare",
+    "evaluate_pairs",
     "gradient_norms",
     "load",
     "quickstart",
+    "text_scores",
     "train",
 ]
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from seqloom.config import RunConfig, load_config
-from seqloom.config.schema import DataConfig, LanguageModelConfig
+from seqloom.config.schema import LanguageModelConfig, TextData
 from seqloom.data.store import TokenStore
 from seqloom.errors import UserError
 from seqloom.reports import CurvePoint, Ladder, RungResult, write_ladder_report
@@ -56,12 +56,13 @@ def compare(
             if processes.main and reporter:
                 reporter.say(f"{name}: {config.description}")
             model = train(config, out=Path(out) / name, resume=True, reporter=reporter)
+            assert isinstance(model, TrainedLanguageModel)
             rungs.append(_measure(name, model, valid, prompts))
     finally:
         processes.leave()
     ladder = Ladder(
-        title="The ladder on " + _shown(first.data.train),
-        corpus=_shown(first.data.train),
+        title="The ladder on " + _shown(first.text_data.train),
+        corpus=_shown(first.text_data.train),
         tokenizer=materials.tokenizer.kind,
         vocabulary_size=materials.tokenizer.size,
         training_tokens=len(materials.train),
@@ -96,26 +97,32 @@ def _load(sources: Sequence[str | Path], settings: list[str]) -> dict[str, RunCo
 def _on_equal_terms(configs: dict[str, RunConfig], tokens: int | None) -> dict[str, RunConfig]:
     """The first one's text, tokeniser and seed for all, and as many training tokens for those that train by steps."""
     first = next(iter(configs.values()))
-    text = {key: getattr(first.data, key) for key in TEXT_KEYS}
-    if first.data.valid is None and first.data.valid_fraction == 0:
-        text["valid_fraction"] = DataConfig().valid_fraction  # n-grams need none held out, but a comparison does
+    text = {key: getattr(first.text_data, key) for key in TEXT_KEYS}
+    if first.text_data.valid is None and first.text_data.valid_fraction == 0:
+        text["valid_fraction"] = TextData().valid_fraction  # n-grams need none held out, but a comparison does
     equal = {}
     for name, config in configs.items():
-        data = config.data.model_copy(update=text)
+        data = config.text_data.model_copy(update=text)
         equal[name] = config.model_copy(update={"text": first.text, "data": data, "seed": first.seed})
     stepping = {name: config for name, config in equal.items() if isinstance(config.model, LanguageModelConfig)}
     for name, config in stepping.items():
         tokens = tokens or _budget(config)
-        per_step = config.data.batch_size * config.data.length * config.training.accumulate
-        training = config.training.model_copy(update={"steps": max(1, round(tokens / per_step)), "epochs": None})
+        training = config.training.model_copy(
+            update={"steps": max(1, round(tokens / _per_step(config))), "epochs": None}
+        )
         equal[name] = config.model_copy(update={"training": training})
     return equal
+
+
+def _per_step(config: RunConfig) -> int:
+    """How many tokens an optimiser step sees."""
+    return config.text_data.batch_size * config.text_data.length * config.training.accumulate
 
 
 def _budget(config: RunConfig) -> int:
     """How many tokens a configuration trains on."""
     if config.training.steps is not None:
-        return config.training.steps * config.data.batch_size * config.data.length * config.training.accumulate
+        return config.training.steps * _per_step(config)
     return round((config.training.epochs or 1) * len(prepare(config).train))
 
 
@@ -152,7 +159,7 @@ def _scoring_speed(model: TrainedLanguageModel, valid: TokenStore, tokens: int =
     piece = np.asarray(valid.tokens[:tokens]).astype(np.int64)
     ends = np.flatnonzero(piece == EOS) + 1
     if len(ends) < 2:  # a whole file is one unit
-        ends = np.append(np.arange(0, len(piece), model.config.data.length)[1:], len(piece))
+        ends = np.append(np.arange(0, len(piece), model.config.text_data.length)[1:], len(piece))
     piece = piece[: ends[-1]]
     began = time.perf_counter()
     model.model.unit_log_probs(piece, np.diff(ends, prepend=0))

@@ -53,11 +53,13 @@ class RunFolder:
                 f"{other.get(key)!r} here): choose another --out, or delete that folder"
             )
 
-    def write(self, config: RunConfig, tokenizer: Tokenizer) -> None:
-        """The configuration and the tokeniser; a folder that did not exist before is not left half-written."""
+    def write(self, config: RunConfig, tokenizer: Tokenizer, target_tokenizer: Tokenizer | None = None) -> None:
+        """The configuration and the tokenisers; a folder that did not exist before is not left half-written."""
         fresh = not self.path.exists()
         try:
             tokenizer.save(self.tokenizer_file)
+            if target_tokenizer is not None:
+                target_tokenizer.save(self.target_tokenizer_file)
             save_config(config, self.config_file)
         except SeqloomError:
             if fresh:
@@ -73,6 +75,10 @@ class RunFolder:
         return self.path / "tokenizer.json"
 
     @property
+    def target_tokenizer_file(self) -> Path:
+        return self.path / "target_tokenizer.json"
+
+    @property
     def weights_file(self) -> Path:
         return self.path / "model.safetensors"
 
@@ -83,6 +89,10 @@ class RunFolder:
     def tokenizer(self) -> Tokenizer:
         """The run's tokeniser."""
         return load_tokenizer(self.tokenizer_file)
+
+    def target_tokenizer(self) -> Tokenizer | None:
+        """The tokeniser of the targets, where they have one of their own."""
+        return load_tokenizer(self.target_tokenizer_file) if self.target_tokenizer_file.is_file() else None
 
 
 def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -47,7 +47,7 @@ def backward_norms(model: LanguageModel, batch: TokenBatch) -> list[float]:
     state = model.features.start(len(vectors), vectors)
     if not isinstance(model.features, Recurrent):
         features, _ = model.features(vectors, state)
-        loss = model.output.loss(features[:, -1], batch.targets[:, -1]).sum()
+        loss = model.output.loss(features[:, -1], batch.targets[:, -1])
         (gradient,) = torch.autograd.grad(loss, vectors)
         return gradient.norm(dim=-1).mean(0).flip(0).tolist()
 
@@ -56,7 +56,7 @@ def backward_norms(model: LanguageModel, batch: TokenBatch) -> list[float]:
         if step:
             remembered.append(list(state.values()))
         features, state = model.features(vectors[:, step : step + 1], state)
-    loss = model.output.loss(features[:, -1], batch.targets[:, -1]).sum()
+    loss = model.output.loss(features[:, -1], batch.targets[:, -1])
     return [_norm(torch.autograd.grad(loss, parts, retain_graph=True)) for parts in [[features], *remembered[::-1]]]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,74 +15,26 @@ from numpy.typing import NDArray
 
 from seqloom.arrays import map_arrays
 from seqloom.config import RunConfig
-from seqloom.config.schema import InterpolationConfig, NgramModelConfig
+from seqloom.config.schema import InterpolationConfig, NgramModelConfig, Seq2SeqConfig
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore
-from seqloom.decoding import LENGTH_PENALTY, Greedy, Hypothesis, Limits, Sampler, beam_search, generate, stream
+from seqloom.decoding import Hypothesis, stream
 from seqloom.decoding.fusion import Fusion, check_weight
 from seqloom.decoding.protocol import StepModel
 from seqloom.errors import UserError
-from seqloom.metrics import Likelihood, store_likelihood
+from seqloom.metrics import Likelihood, Scored, store_likelihood
 from seqloom.models import Autoregressive, LanguageModel, NgramModel, build_language_model
 from seqloom.models.interpolation import Interpolation
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
 from seqloom.runs.materials import corpora
 from seqloom.text import Tokenizer, count_words
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.training import choose_device, load_model_weights, load_weights
 from seqloom.version import __version__
 
-Strategy = Literal["greedy", "beam", "sample"]
 PARTS = "parts"
 """Where the folder of an interpolation keeps the runs it is made of: `parts/0`, `parts/1`, ..."""
-
-
-class Score(NamedTuple):
-    """log p of one text. (A tuple: there may be a million of them.)"""
-
-    log_prob: float
-    tokens: int
-    unknown: int
-    known_log_prob: float
-    """log p of the tokens that are not unknown."""
-
-
-@dataclass(frozen=True)
-class Generated:
-    """One generated text, without its prompt (but with the space after it)."""
-
-    text: str
-    log_prob: float
-    """Natural log-probability of the text given its prompt; the combined score when other models had a say."""
-    tokens: int
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """How to generate."""
-
-    strategy: Strategy = "sample"
-    beam: int = 5
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    max_length: int = 100
-    min_length: int = 0
-    length_penalty: float = LENGTH_PENALTY
-    n_best: int = 1
-    seed: int = 0
-    unknown: bool = False
-    """Whether `<unk>` may be written."""
-
-    def limits(self) -> Limits:
-        """The length limits."""
-        return Limits(self.max_length, self.min_length, self.unknown)
-
-    def chooser(self) -> Greedy | Sampler:
-        """How the next token is chosen, for the strategies that choose one at a time."""
-        if self.strategy == "greedy":
-            return Greedy()
-        return Sampler(self.temperature, self.top_k, self.top_p, self.seed)
 
 
 class TrainedLanguageModel:
@@ -103,6 +55,8 @@ class TrainedLanguageModel:
             weights = map_arrays(folder.weights_file, ["weights"])["weights"]
             parts = [cls.load(folder.path / PARTS / str(number), device) for number in range(len(weights))]
             model = Interpolation([part.model for part in parts], weights)
+        elif isinstance(config.model, Seq2SeqConfig):
+            raise UserError(f"{path} is a sequence-to-sequence model; a language model is needed here")
         else:
             network = build_language_model(config.model, tokenizer.size)
             load_model_weights(network, load_weights(folder.weights_file), str(folder.weights_file))
@@ -118,7 +72,7 @@ class TrainedLanguageModel:
         A text is one unit and its `<eos>` counts as a token; where the model was trained on whole files it is a line,
         and the newline that ends it counts, if the tokeniser knows newlines.
         """
-        tokens, lengths = self._encode(_listed(texts))
+        tokens, lengths = self._encode(listed(texts))
         log_probs = self.model.unit_log_probs(tokens, lengths).astype(np.float64)
         unknown = tokens == UNK
         columns = (log_probs, unknown, np.where(unknown, 0.0, log_probs))
@@ -128,7 +82,7 @@ class TrainedLanguageModel:
 
     def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """The ids of all texts one after the other, as units of the kind the model was trained on; their lengths."""
-        if self.config.data.unit != "file":
+        if self.config.text_data.unit != "file":
             return self.tokenizer.encode_flat(texts)
         tokens, lengths = self.tokenizer.encode_flat([text + "\n" for text in texts])
         return tokens[tokens != EOS], lengths - 1
@@ -139,7 +93,7 @@ class TrainedLanguageModel:
 
     def likelihood(self, texts: str | Sequence[str]) -> Likelihood:
         """The texts together, each scored by itself."""
-        texts = _listed(texts)
+        texts = listed(texts)
         scores = self.score(texts)
         return Likelihood(
             sum(score.log_prob for score in scores),
@@ -158,7 +112,7 @@ class TrainedLanguageModel:
         """The likelihood of files. A neural model reads them as running text: a recurrent state is carried from unit to
         unit, and other models see at least half a window of what came before. An n-gram model and an interpolation
         read each unit by itself. Without files, of the run's test or validation text."""
-        data = self.config.data
+        data = self.config.text_data
         corpus = Corpus.open(files, data.unit, data.field) if files else self.reference()
         if corpus is None:
             raise UserError(f"{self.path} held no text out when it was trained: name a text to evaluate on (--source)")
@@ -166,23 +120,27 @@ class TrainedLanguageModel:
 
     def reference(self) -> Corpus | None:
         """The run's own test or validation text; none where it had neither and held nothing out."""
-        data = self.config.data
+        data = self.config.text_data
         if data.test:
             return Corpus.open(data.test, data.unit, data.field)
         if data.valid is None and data.valid_fraction == 0:  # and the training text may be gone
             return None
         return corpora(self.config)[1]
 
+    def figures(self, files: str | list[str] | None = None) -> dict[str, Scored]:
+        """What `evaluate` finds, each figure with the signature that says how it was computed."""
+        return {name: Scored(value, self.signature) for name, value in self.evaluate(files).as_dict().items()}
+
     @property
     def signature(self) -> str:
         """How `evaluate` computes its figures, in a form to publish beside them."""
         parts = [f"tokenizer {self.tokenizer.kind}", f"vocabulary {self.tokenizer.size}"]
-        parts += [f"unit {self.config.data.unit}", self._context(), "end of unit counted", "<unk> as a word"]
+        parts += [f"unit {self.config.text_data.unit}", self._context(), "end of unit counted", "<unk> as a word"]
         return "; ".join([*parts, f"seqloom {__version__}"])
 
     def _context(self) -> str:
         if isinstance(self.model, LanguageModel):
-            windows = f"overlapping windows of {self.config.data.length}"
+            windows = f"overlapping windows of {self.config.text_data.length}"
             return "state carried" if self.model.features.carries else windows
         if isinstance(self.model, NgramModel) and self.model.missing:
             return "each unit by itself; scores, not probabilities"
@@ -209,28 +167,21 @@ class TrainedLanguageModel:
         rerank: other models that judge the `n_best` finished texts, each with its weight β: they are sorted anew by
             log_prob + Σ β log p_other(prompt + text), which becomes their `log_prob`. Any tokeniser will do.
         """
-        decoding = decoding or Decoding(**options)
-        prompts = _listed(prompts)
+        decoding = self._settled(decoding or Decoding(**options))
+        prompts = listed(prompts)
         encoded = [self.tokenizer.encode(prompt) for prompt in prompts]
-        model = self._fused(fuse)
-        if decoding.strategy == "beam":
-            found = beam_search(
-                model,
-                encoded,
-                decoding.beam,
-                decoding.limits(),
-                length_penalty=decoding.length_penalty,
-                n_best=decoding.n_best,
-            )
-        else:
-            if decoding.strategy == "greedy" and decoding.n_best > 1:
-                raise UserError("greedy search has one result; use --strategy beam or sample for n-best lists")
-            size = decoding.n_best
-            flat = generate(model, encoded, decoding.chooser(), decoding.limits(), samples=size, first=first)
-            found = [flat[row : row + size] for row in range(0, len(flat), size)]
+        numbers = range(first, first + len(encoded))
+        found = decoding.run(self._fused(fuse), encoded, numbers, decoding.limits())
         pairs = zip(encoded, found, strict=True)
         results = [[self._text(prompt, hypothesis) for hypothesis in row] for prompt, row in pairs]
-        return _reranked(prompts, results, rerank) if rerank else results
+        return reranked(prompts, results, rerank) if rerank else results
+
+    @staticmethod
+    def _settled(decoding: Decoding) -> Decoding:
+        """Language models are sampled from, unless something else is asked for."""
+        if decoding.coverage_penalty or decoding.replace_unknown:
+            raise UserError("coverage penalty and replaced unknowns need a source; a language model has none")
+        return replace(decoding, strategy=decoding.strategy or "sample")
 
     @torch.inference_mode()
     def next_tokens(self, prompt: str, top: int = 10) -> list[tuple[str, float]]:
@@ -246,6 +197,7 @@ class TrainedLanguageModel:
 
     def stream(self, prompt: str, decoding: Decoding, fuse: Sequence[Weighted] = ()) -> Iterator[str]:
         """Go on from a prompt, piece by piece, as the model writes; `fuse` as in `generate`."""
+        decoding = self._settled(decoding)
         encoded = self.tokenizer.encode(prompt)
         tokens: list[int] = []
         shown = ""
@@ -263,11 +215,7 @@ class TrainedLanguageModel:
 
     def check_same_tokens(self, other: TrainedLanguageModel) -> None:
         """Refuse a model of other tokens, where probabilities of one and the same token are to be put together."""
-        if other.tokenizer.document != self.tokenizer.document:
-            raise UserError(
-                f"{other.path} has another tokeniser than {self.path}: train it with the same one "
-                f"(--set text.kind=run --set text.path={self.path})"
-            )
+        check_same_tokens(self.tokenizer, self.path, other.tokenizer, other.path)
 
     def _text(self, prompt: list[int], hypothesis: Hypothesis) -> Generated:
         text = self._continuation(prompt, hypothesis.tokens)
@@ -292,11 +240,10 @@ class TrainedLanguageModel:
 
 Weighted = tuple[TrainedLanguageModel, float]
 """Another model, and how much it counts."""
+Text = TypeVar("Text", bound=Generated)
 
 
-def _reranked(
-    prompts: Sequence[str], results: list[list[Generated]], others: Sequence[Weighted]
-) -> list[list[Generated]]:
+def reranked(prompts: Sequence[str], results: list[list[Text]], others: Sequence[Weighted]) -> list[list[Text]]:
     """Each prompt's texts by log_prob + Σ β log p_other(prompt + text), best first; of equals, as they were."""
     pairs = zip(prompts, results, strict=True)
     texts = [prompt + output.text for prompt, outputs in pairs for output in outputs]
@@ -329,5 +276,5 @@ def _sums(values: NDArray[Any], lengths: NDArray[np.integer]) -> NDArray[Any]:
     return sums
 
 
-def _listed(texts: str | Sequence[str]) -> Sequence[str]:
+def listed(texts: str | Sequence[str]) -> Sequence[str]:
     return [texts] if isinstance(texts, str) else texts

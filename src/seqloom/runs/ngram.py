@@ -85,7 +85,7 @@ def _count_here(
 def _count_on_spark(config: RunConfig, order: int, tokenizer: Tokenizer | None, master: str | None) -> _Counted:
     from seqloom.models.ngram.spark import SparkText
 
-    data = config.data
+    data = config.text_data
     if data.valid is None and data.valid_fraction > 0:
         raise ConfigError("Spark holds no text out: name one with data.valid, or set data.valid_fraction=0")
     with SparkText.open(data.train, data.unit, master) as text:

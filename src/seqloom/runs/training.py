@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,11 @@ from seqloom.reports import (
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.interpolation import train_interpolation
 from seqloom.runs.language import TrainedLanguageModel
+from seqloom.runs.loading import Trained, load
 from seqloom.runs.materials import Materials, prepare, settled
 from seqloom.runs.ngram import train_ngram
+from seqloom.runs.pair_training import report_seq2seq, train_seq2seq
+from seqloom.runs.seq2seq import TrainedSeq2Seq
 from seqloom.text import Tokenizer
 from seqloom.training import Processes, Reporter, Silent, Trainer, build_objective, read_metrics
 
@@ -41,7 +44,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     reporter: Reporter | None = None,
-) -> TrainedLanguageModel:
+) -> Trained:
     """Train a preset, a YAML file or a mapping, with `key=value` settings on top, into the folder `out`.
 
     With `resume`, a run that stopped goes on exactly where its last checkpoint was written; its own configuration
@@ -62,11 +65,10 @@ def train(
     try:
         if processes.main and going_on:
             clear_unfinished(folder.path)
-        fit = {"ngram": train_ngram, "interpolation": train_interpolation}.get(config.model.kind, _train_neural)
-        fit(config, tokenizer, folder, processes, reporter or Silent())
-        trained = TrainedLanguageModel.load(folder.path, config.training.device)
+        FITTING[config.model.kind](config, tokenizer, folder, processes, reporter or Silent())
+        trained = load(folder.path, config.training.device)
         if processes.main:
-            _report(trained)
+            report_seq2seq(trained) if isinstance(trained, TrainedSeq2Seq) else _report(trained)
     finally:
         processes.leave()
     return trained
@@ -116,14 +118,22 @@ def _trainer(
     torch.manual_seed(config.seed)
     model = build_language_model(config.model, materials.tokenizer.size)
     torch.manual_seed(config.seed * 1000 + processes.rank)  # the same weights, another dropout, in each process
-    batches = training_windows(materials.train, config.data, config.seed)
+    batches = training_windows(materials.train, config.text_data, config.seed)
 
     def validate() -> dict[str, float]:
-        found = stream_likelihood(model, valid, config.data.length, rows=config.data.batch_size)
+        found = stream_likelihood(model, valid, config.text_data.length, rows=config.text_data.batch_size)
         return {"valid_loss": found.cross_entropy, "valid_perplexity": found.perplexity}
 
     objective = build_objective(config.objective)
     return Trainer(model, objective, batches, validate, config.training, folder.path, processes, reporter)
+
+
+FITTING: dict[str, Callable[[RunConfig, Tokenizer | None, RunFolder, Processes, Reporter], None]] = {
+    "language": _train_neural,
+    "ngram": train_ngram,
+    "interpolation": train_interpolation,
+    "seq2seq": train_seq2seq,
+}
 
 
 def _name(source: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from seqloom.text.special import SPECIALS, UNK
-from seqloom.text.tokenizer import Ids, Tokenizer, learn_vocabulary, visible
+from seqloom.text.tokenizer import Ids, Tokenizer, learn_vocabulary
 from seqloom.text.vocabulary import Vocabulary
 
 
@@ -48,11 +48,15 @@ class CharacterTokenizer(Tokenizer):
         code_points = np.frombuffer(self.prepare(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
         return self._table[np.minimum(code_points, len(self._table) - 1)]
 
+    def pieces(self, text: str) -> list[str]:
+        return list(self.prepare(text))
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return self.vocabulary.tokens(ids)
 
-    def decode(self, ids: Iterable[int]) -> str:
-        return "".join(self.vocabulary.tokens(visible(ids)))
+    @staticmethod
+    def join(pieces: Iterable[str]) -> str:
+        return "".join(pieces)
 
     def contents(self) -> dict[str, Any]:
         return {"lowercase": self.lowercase, "vocabulary": self.vocabulary.ordinary}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 import regex
-from tokenizers import Regex, models, pre_tokenizers, trainers
+from tokenizers import Encoding, Regex, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from seqloom.errors import DataError
@@ -50,12 +50,16 @@ class SubwordTokenizer(Tokenizer):
         return self.encode_batch([text])[0].tolist()
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        encodings = self._encodings(self.library.encode_batch_fast, texts)
+        return [np.array(encoding.ids, dtype=np.uint32) for encoding in encodings]
+
+    def _encodings(self, encode: Callable[..., list[Encoding]], texts: Sequence[str]) -> list[Encoding]:
+        """The texts through one of the library's methods."""
         prepared = [self.prepare(text) for text in texts]
         try:
-            encodings = self.library.encode_batch_fast(prepared, add_special_tokens=False)
+            return encode(prepared, add_special_tokens=False)
         except TypeError:  # the library's word for a string that has no UTF-8
             raise DataError("a text holds half of a surrogate pair, which stands for no character; remove it") from None
-        return [np.array(encoding.ids, dtype=np.uint32) for encoding in encodings]
 
 
 class BpeTokenizer(SubwordTokenizer):
@@ -69,14 +73,14 @@ class BpeTokenizer(SubwordTokenizer):
 
     def __init__(self, pieces: Sequence[str], merges: Sequence[tuple[str, str]], lowercase: bool = False) -> None:
         """`pieces` and `merges` are written in the 256 printable characters that stand for bytes (GPT-2's)."""
-        self.pieces = list(pieces)
+        self.byte_pieces = list(pieces)
         self.merges = [(left, right) for left, right in merges]
         self.lowercase = lowercase
         numbered = {piece: id for id, piece in enumerate(pieces, start=len(SPECIALS))}
         self.library = LibraryTokenizer(models.BPE(vocab=numbered, merges=self.merges))
         self.library.pre_tokenizer = self._words_in_bytes()
         self._bytes = [symbol.encode() for symbol in SPECIALS] + [
-            bytes(map(BYTE_OF.__getitem__, piece)) for piece in self.pieces
+            bytes(map(BYTE_OF.__getitem__, piece)) for piece in self.byte_pieces
         ]
 
     @classmethod
@@ -104,15 +108,23 @@ class BpeTokenizer(SubwordTokenizer):
     def size(self) -> int:
         return len(self._bytes)
 
+    def pieces(self, text: str) -> list[str]:
+        """A piece that is part of a character only is shown as bytes, like `\\xe6`."""
+        return self.tokens(self.encode(text))
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self._bytes[id].decode("utf-8", errors="backslashreplace") for id in ids]
 
+    @staticmethod
+    def join(pieces: Iterable[str]) -> str:
+        return "".join(pieces)
+
     def decode(self, ids: Iterable[int]) -> str:
-        # A model may stop in the middle of a character: what is left of it reads U+FFFD.
+        # From bytes, as pieces may divide a character. A model may stop in the middle of one: that reads U+FFFD.
         return b"".join(map(self._bytes.__getitem__, visible(ids))).decode("utf-8", errors="replace")
 
     def contents(self) -> dict[str, Any]:
-        return {"lowercase": self.lowercase, "pieces": self.pieces, "merges": self.merges}
+        return {"lowercase": self.lowercase, "pieces": self.byte_pieces, "merges": self.merges}
 
     @classmethod
     def from_contents(cls, contents: dict[str, Any]) -> Self:
@@ -130,14 +142,14 @@ class UnigramTokenizer(SubwordTokenizer):
 
     def __init__(self, pieces: Sequence[tuple[str, float]], lowercase: bool = False) -> None:
         """`pieces` with their log-probabilities."""
-        self.pieces = [(piece, float(score)) for piece, score in pieces]
+        self.scored_pieces = [(piece, float(score)) for piece, score in pieces]
         self.lowercase = lowercase
         # The library numbers pieces by their place and finds all of them in the text. The special symbols hold
         # their places under names with a space, which no prepared text contains.
         placeholders = [(f" {symbol}", 0.0) for symbol in SPECIALS]
-        self.library = LibraryTokenizer(models.Unigram([*placeholders, *self.pieces], unk_id=UNK))
+        self.library = LibraryTokenizer(models.Unigram([*placeholders, *self.scored_pieces], unk_id=UNK))
         self.library.pre_tokenizer = pre_tokenizers.Split(Regex(word_pattern(SPACE)), behavior="isolated")
-        self._strings = [*SPECIALS, *(piece for piece, _ in self.pieces)]
+        self._strings = [*SPECIALS, *(piece for piece, _ in self.scored_pieces)]
 
     @classmethod
     def train(cls, texts: Iterable[str], *, lowercase: bool = False, max_size: int = 8000) -> Self:
@@ -155,14 +167,19 @@ class UnigramTokenizer(SubwordTokenizer):
     def size(self) -> int:
         return len(self._strings)
 
+    def pieces(self, text: str) -> list[str]:
+        """Unknown characters in a row are one piece."""
+        return self._encodings(self.library.encode_batch, [text])[0].tokens  # the fast method has ids only
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self._strings[id] for id in ids]
 
-    def decode(self, ids: Iterable[int]) -> str:
-        return "".join(self.tokens(visible(ids))).replace(SPACE, " ").removeprefix(" ")
+    @staticmethod
+    def join(pieces: Iterable[str]) -> str:
+        return "".join(pieces).replace(SPACE, " ").removeprefix(" ")
 
     def contents(self) -> dict[str, Any]:
-        return {"lowercase": self.lowercase, "pieces": self.pieces}
+        return {"lowercase": self.lowercase, "pieces": self.scored_pieces}
 
     @classmethod
     def from_contents(cls, contents: dict[str, Any]) -> Self:

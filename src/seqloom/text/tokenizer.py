@@ -59,12 +59,21 @@ class Tokenizer(ABC):
         return np.concatenate(pieces, dtype=np.int32, casting="unsafe") if pieces else np.empty(0, np.int32), lengths
 
     @abstractmethod
+    def pieces(self, text: str) -> list[str]:
+        """What stands in the prepared text for each id of `encode(text)`: unknown words as they are written there."""
+
+    @abstractmethod
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Each id as a piece a person can read, special symbols too."""
 
+    @staticmethod
     @abstractmethod
+    def join(pieces: Iterable[str]) -> str:
+        """The text that pieces make when they are put together the way `decode` does it."""
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids. Padding, begin and end are skipped; what is unknown reads `<unk>`."""
+        return self.join(self.tokens(visible(ids)))
 
     @abstractmethod
     def contents(self) -> dict[str, Any]:

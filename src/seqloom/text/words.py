@@ -10,7 +10,7 @@ import regex
 from numpy.typing import NDArray
 
 from seqloom.text.special import EOS
-from seqloom.text.tokenizer import Ids, Tokenizer, learn_vocabulary, visible
+from seqloom.text.tokenizer import Ids, Tokenizer, learn_vocabulary
 from seqloom.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class WordTokenizer(Tokenizer):
         return split_words(text)
 
     @staticmethod
-    def join(words: Iterable[str]) -> str:
-        return join_words(words)
+    def join(pieces: Iterable[str]) -> str:
+        return join_words(pieces)
 
     @classmethod
     def train(
@@ -102,13 +102,13 @@ class WordTokenizer(Tokenizer):
         return len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
-        return self.vocabulary.ids(self.split(self.prepare(text)))
+        return self.vocabulary.ids(self.pieces(text))
+
+    def pieces(self, text: str) -> list[str]:
+        return self.split(self.prepare(text))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return self.vocabulary.tokens(ids)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        return self.join(self.vocabulary.tokens(visible(ids)))
 
     def contents(self) -> dict[str, Any]:
         return {"lowercase": self.lowercase, "vocabulary": self.vocabulary.ordinary}
@@ -135,8 +135,8 @@ class WhitespaceTokenizer(WordTokenizer):
         return text.split()
 
     @staticmethod
-    def join(words: Iterable[str]) -> str:
-        return " ".join(words)
+    def join(pieces: Iterable[str]) -> str:
+        return " ".join(pieces)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         if self._compiled(texts) is None:

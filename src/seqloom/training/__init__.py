@@ -1,9 +1,10 @@
 """From models to fitted models: one trainer, and the objectives it maximises."""
 
+from seqloom.training.build import build_objective
 from seqloom.training.checkpoints import CheckpointFolder, load_weights
 from seqloom.training.interrupts import Interrupted
 from seqloom.training.journal import Journal, read_metrics
-from seqloom.training.objectives import Loss, MaximumLikelihood, Objective, RandomTruncation, build_objective
+from seqloom.training.objectives import Loss, MaximumLikelihood, Objective, RandomTruncation
 from seqloom.training.processes import Processes, choose_device
 from seqloom.training.progress import Reporter, Silent, reporter
 from seqloom.training.trainer import Progress, Trainer

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seqloom.config.schema import LikelihoodObjective, RandomTruncationObjective
 from seqloom.data.windows import TokenBatch
 from seqloom.errors import ConfigError
 from seqloom.models import LanguageModel
@@ -36,6 +35,9 @@ class Objective(ABC):
     def check(self, model: Any) -> None:  # noqa: B027 - most objectives train any model
         """Refuse a model that cannot be trained this way, before anything is written."""
 
+    def advance(self, done: float) -> None:  # noqa: B027 - most objectives stay as they are
+        """Take note, before a step, which part of the training lies behind: 0 in the beginning, 1 at the end."""
+
     def state(self) -> dict[str, Tensor]:
         """What is carried from batch to batch, batch first, for a checkpoint."""
         return {}
@@ -59,7 +61,7 @@ class MaximumLikelihood(Objective):
 
     def __call__(self, model: LanguageModel, batch: TokenBatch) -> Loss:
         features, state = model(batch.inputs, self._before(model, batch))
-        likelihood = model.output.loss(features, batch.targets).sum()
+        likelihood = model.output.loss(features, batch.targets)
         self.carried = state.detach() if model.features.carries else None
         total = likelihood
         if self.activation:
@@ -122,12 +124,6 @@ class RandomTruncation(MaximumLikelihood):
                 state = state.map(lambda tensor, factor=factor: scale_gradient(tensor, factor))  # type: ignore[misc]
             features, state = model(inputs, state)
             pieces.append(features)
-        likelihood = model.output.loss(torch.cat(pieces, dim=1), batch.targets).sum()
+        likelihood = model.output.loss(torch.cat(pieces, dim=1), batch.targets)
         self.carried = state.detach() if state is not None else None
         return Loss(likelihood, batch.tokens, {"loss": likelihood.detach()})
-
-
-def build_objective(config: LikelihoodObjective | RandomTruncationObjective) -> Objective:
-    """The objective that a configuration describes."""
-    kinds = {"likelihood": MaximumLikelihood, "random-truncation": RandomTruncation}
-    return kinds[config.kind](**config.model_dump(exclude={"kind"}))

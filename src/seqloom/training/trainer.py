@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,8 +70,8 @@ class Progress:
     """Validations since the best one."""
     first_loss: float | None = None
     """Mean loss of the first log interval."""
-    unlogged_loss: float = 0.0
-    """Summed over the tokens since the last log line."""
+    unlogged: dict[str, float] = field(default_factory=dict)
+    """What the objective logs, the loss above all, summed over the tokens since the last log line."""
     unlogged_tokens: int = 0
     largest_norm: float = 0.0
     """Largest gradient norm since the last log line."""
@@ -123,7 +123,7 @@ class Trainer:
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.schedule = Schedule(config.schedule)
         self.average = WeightAverage(config.averaging, self.model)
-        self._recent: list[tuple[int, Tensor, int, Tensor]] = []  # (step, summed loss, tokens, gradient norm)
+        self._recent: list[tuple[int, dict[str, Tensor], int, Tensor]] = []  # (step, sums, tokens, gradient norm)
 
     def _kept(self) -> int:
         averaging = self.config.averaging
@@ -198,21 +198,22 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        summed = torch.zeros((), device=self.processes.device)
+        self.objective.advance(self._done())
+        sums: dict[str, Tensor] = {}
         for index, batch in enumerate(batches):
             if self.processes.world > 1:
                 batch = batch.rows(first, first + rows)
             with self._synchronised(index == len(batches) - 1), self._autocast():
                 loss: Loss = self._step_module(batch.to(self.processes.device))
             (loss.total * (self.processes.world / tokens)).backward()  # processes average their gradients
-            summed += loss.logs["loss"]
+            sums = {name: value + sums.get(name, 0.0) for name, value in loss.logs.items()}
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         self.optimizer.step()
         self.average.update()
         self.progress.step += 1
         self.progress.tokens += tokens
         self.throughput.add(tokens)
-        self._recent.append((self.progress.step, summed, tokens, whole(norm).detach()))
+        self._recent.append((self.progress.step, sums, tokens, whole(norm).detach()))
 
     def _done(self) -> float:
         by_steps = self.progress.step / self.total_steps
@@ -240,23 +241,28 @@ class Trainer:
         if not self._recent:
             return
         steps, sums, tokens, norms = zip(*self._recent, strict=True)
-        totals = self.processes.total(torch.stack(sums)).tolist()
+        names = list(sums[0])
+        totals = self.processes.total(torch.stack([torch.stack([each[name] for name in names]) for each in sums]))
         largest = torch.stack(norms).tolist()
-        for step, total, norm in zip(steps, totals, largest, strict=True):
-            if not math.isfinite(total) or not math.isfinite(norm):
-                what = "the loss" if not math.isfinite(total) else "the gradient"
+        unlogged = self.progress.unlogged
+        for step, values, norm in zip(steps, totals.tolist(), largest, strict=True):
+            found = dict(zip(names, values, strict=True))
+            if not math.isfinite(found["loss"]) or not math.isfinite(norm):
+                what = "the loss" if not math.isfinite(found["loss"]) else "the gradient"
                 raise TrainingError(f"{what} is not finite at step {step}. {self._advice()}")
-            self.progress.unlogged_loss += total
+            for name, value in found.items():
+                unlogged[name] = unlogged.get(name, 0.0) + value
         self.progress.unlogged_tokens += sum(tokens)
         self.progress.largest_norm = max(self.progress.largest_norm, *largest)
         self._recent.clear()
 
-    def _interval(self) -> tuple[float, float]:
-        """Mean loss and largest gradient norm since the last log line; stops training when the loss exploded."""
+    def _interval(self) -> tuple[dict[str, float], float]:
+        """Means per token and largest gradient norm since the last log line; stops when the loss exploded."""
         self._check_losses()
         progress = self.progress
-        mean, norm = progress.unlogged_loss / progress.unlogged_tokens, progress.largest_norm
-        progress.unlogged_loss, progress.unlogged_tokens, progress.largest_norm = 0.0, 0, 0.0
+        means = {name: value / progress.unlogged_tokens for name, value in progress.unlogged.items()}
+        mean, norm = means["loss"], progress.largest_norm
+        progress.unlogged, progress.unlogged_tokens, progress.largest_norm = {}, 0, 0.0
         if progress.first_loss is None:
             progress.first_loss = mean
         elif mean > EXPLODED * max(1.0, progress.first_loss):
@@ -264,7 +270,7 @@ class Trainer:
                 f"the loss exploded by step {progress.step}: {mean:.3g}, after {progress.first_loss:.3g} in the "
                 f"beginning. {self._advice()}"
             )
-        return mean, norm
+        return means, norm
 
     def _advice(self) -> str:
         config = self.config
@@ -275,20 +281,20 @@ class Trainer:
         return f"{knobs}. {kept}"
 
     def _log(self, journal: Journal | None) -> None:
-        loss, norm = self._interval()
+        means, norm = self._interval()
         speed = self.throughput.read()
         utilisation = self.throughput.utilisation(speed, self.processes.world)
         entry = {
             "step": self.progress.step,
             "epoch": self.progress.step * self.config.accumulate / self.batches.batches_per_epoch,
             "tokens": self.progress.tokens,
-            "loss": loss,
+            **means,
             "gradient_norm": norm,
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "tokens_per_second": speed,
             "seconds": self.progress.seconds,
         }
-        figures = f"loss {loss:.4f}  {speed:,.0f} tokens/s"
+        figures = f"loss {means['loss']:.4f}  {speed:,.0f} tokens/s"
         if utilisation is not None:
             entry["mfu"] = utilisation
             figures += f"  MFU {utilisation:.1%}"

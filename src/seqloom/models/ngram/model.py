@@ -94,7 +94,7 @@ class NgramModel(Autoregressive):
 
     # --------------------------------------------------------------------------------------------------- scoring
 
-    def token_log_probs(self, tokens: Tensor) -> Tensor:
+    def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`."""
         rows = tokens.numpy()
         inside = rows != PAD

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from seqloom.errors import DataError
 from seqloom.reports.columns import Column
 from seqloom.reports.ladder import Ladder, RungResult
 from seqloom.reports.numbers import compact
-
-
-def ranked(ladder: Ladder) -> list[RungResult]:
-    """The rungs, best first; those without a finite cross-entropy last."""
-    if not ladder.rungs:
-        raise DataError(f"the comparison {ladder.title!r} has no rungs, so there is nothing to report")
-    return sorted(ladder.rungs, key=lambda rung: math.inf if math.isnan(rung.cross_entropy) else rung.cross_entropy)
+from seqloom.reports.pair_ladder import PairLadder, PairRung
 
 
 def ladder_columns(ladder: Ladder) -> list[Column]:
@@ -44,16 +38,26 @@ def ladder_columns(ladder: Ladder) -> list[Column]:
 
 
 def ladder_table(ladder: Ladder) -> Table:
-    """The comparison for the terminal: the best value of each column in bold green; it fits into 80 characters."""
-    best = ranked(ladder)[0]
+    """The comparison for the terminal."""
+    return comparison_table(ladder, ladder_columns(ladder))
+
+
+def ladder_json(ladder: Ladder) -> dict[str, Any]:
+    """The comparison as a JSON object."""
+    return comparison_json(ladder)
+
+
+def comparison_table(ladder: Ladder | PairLadder, columns: Sequence[Column]) -> Table:
+    """The best value of each column in bold green; it fits into 80 characters."""
+    best = ladder.best()
     table = Table(title=Text(ladder.title), title_justify="left", header_style="bold", pad_edge=False, box=None)
-    table.add_column("model", no_wrap=True)
-    columns = ladder_columns(ladder)
+    table.add_column("model", overflow="fold")
     for column in columns:
         table.add_column(column.short, justify="right", no_wrap=True)
     texts = [column.texts() if column.decimals else list(map(compact, column.values)) for column in columns]
     winners = [column.best() for column in columns]
-    for index, rung in enumerate(ladder.rungs):
+    rungs: Sequence[RungResult | PairRung] = ladder.rungs
+    for index, rung in enumerate(rungs):
         cells = [
             Text(text[index], style="bold green" if winner[index] else "")
             for text, winner in zip(texts, winners, strict=True)
@@ -62,15 +66,15 @@ def ladder_table(ladder: Ladder) -> Table:
     return table
 
 
-def ladder_json(ladder: Ladder) -> dict[str, Any]:
-    """The comparison as a JSON object; null stands for a number that is infinite or undefined, as JSON has neither."""
-    return _plain({**asdict(ladder), "best": ranked(ladder)[0].name})
+def comparison_json(ladder: Ladder | PairLadder) -> dict[str, Any]:
+    """All that was found; null stands for a number that is infinite or undefined, as JSON has neither."""
+    return {**_plain(asdict(ladder)), "best": ladder.best().name}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None

@@ -1,0 +1,65 @@
+"""Where the data comes from, and how it becomes batches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from seqloom.config.schema.base import Positive, Probability, Schema, Size
+
+
+class TextData(Schema):
+    kind: Literal["text"] = "text"
+    """One text, or several, cut into windows for a language model."""
+
+    train: str | list[str] = "time-machine"
+    """File (.txt, .jsonl, either gzipped), list of files, or the name of a bundled corpus."""
+    valid: str | list[str] | None = None
+    """Validation text; without one, the end of the training text is held out."""
+    test: str | list[str] | None = None
+    """Text that `evaluate` uses when it is given none."""
+    valid_fraction: Probability = 0.1
+    """How much of the training text is held out when `valid` is not given; 0 (for n-grams) learns from all of it."""
+    unit: Literal["auto", "line", "paragraph", "file"] = "auto"
+    """What ends with `<eos>`: a line, a paragraph (lines up to a blank one, joined) or the whole file. `auto`: what
+    suits a bundled corpus, and lines in your own files."""
+    field: str = "text"
+    """The key that holds the text in a JSONL record. A record is one unit, whatever `unit` says."""
+    sampling: Literal["random", "sequential"] = "random"
+    """`random`: shuffled windows, each read from an empty state. `sequential`: the text is cut into `batch_size`
+    long rows and read in order, the recurrent state carried from window to window."""
+    batch_size: Size = 32
+    """Windows in a batch; under torchrun, over all processes together."""
+    length: Size = 64
+    """Window length in tokens: how far gradients flow back (τ of truncated back-propagation)."""
+    reset: Probability = 0.02
+    """sequential: how likely a row forgets its state before a window. A model that never begins from nothing in
+    training may be lost when it must: at a prompt, at a line to score (Melis et al. 2018)."""
+
+
+class PairData(Schema):
+    kind: Literal["pairs"] = "pairs"
+    """Pairs of a source and a target, in batches of similar length, for a sequence-to-sequence model."""
+    train: str | list[str] = "tatoeba-en-zh"
+    """Two aligned files `F.src,F.tgt`, one .tsv (source, tab, target) or .jsonl file, any of them gzipped, a list of
+    these, or the name of a bundled corpus of pairs."""
+    valid: str | list[str] | None = None
+    """Validation pairs; without any, the last of the training pairs are held out."""
+    test: str | list[str] | None = None
+    """Pairs that `evaluate` uses when it is given none."""
+    valid_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    """How many of the training pairs are held out when `valid` is not given: none whose source was seen before."""
+    source_field: str = "source"
+    """The key that holds the source in a JSONL record."""
+    target_field: str = "target"
+    """The key that holds the target in a JSONL record, or a list of references."""
+    max_length: Size | None = 256
+    """Training pairs with more tokens on either side are left out (and counted)."""
+    max_ratio: Positive | None = None
+    """Training pairs of which one side has more than this many times the tokens of the other are left out."""
+    batch_tokens: Size = 4096
+    """Tokens in a batch, padding counted: rows times the longest source or target; under torchrun, in each process."""
+
+
+DataConfig = Annotated[TextData | PairData, Field(discriminator="kind")]

@@ -1,0 +1,170 @@
+"""Deep sequence models: embedding, feature and output layer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from seqloom.config.schema.base import Probability, Schema, Size, Start
+
+
+class EmbeddingConfig(Schema):
+    size: Size = 128
+    """Length of a word's vector."""
+    dropout: Probability = 0.0
+    """Dropout on the embedded words; one mask for the whole window (variational) when `variational`."""
+    word_dropout: Probability = 0.0
+    """Probability that a word type is dropped altogether from a window (embedding dropout)."""
+    variational: bool = False
+    """One dropout mask for all steps of a window instead of one per step."""
+
+
+class AverageFeatures(Schema):
+    kind: Literal["average"] = "average"
+    """h_t = (1/t) Σ e_i"""
+
+
+class AttentionAverageFeatures(Schema):
+    kind: Literal["attention-average"] = "attention-average"
+    """h_t = Σ α_i e_i with α from the last word, each word so far, and their distance"""
+
+
+class FeedForwardFeatures(Schema):
+    kind: Literal["feedforward"] = "feedforward"
+    """Bengio et al. 2003: the last `context` words, concatenated, through hidden layers with skip connections."""
+    context: Size = 4
+    """How many words it sees (N - 1 of an N-gram)."""
+    size: Size = 256
+    """Size of the hidden layers and of the features."""
+    layers: Size = 1
+    """Hidden layers."""
+    dropout: Probability = 0.0
+    """Dropout on hidden layers and features."""
+
+
+class ConvolutionFeatures(Schema):
+    kind: Literal["convolution"] = "convolution"
+    """Causal gated convolutions (Dauphin et al. 2017) with residuals; dilation doubles from layer to layer."""
+    size: Size = 256
+    """Channels of every layer, and size of the features."""
+    layers: Size = 4
+    """Layers; with dilation each doubles how far back they see."""
+    kernel: Annotated[int, Field(ge=2)] = 3
+    """How many inputs each output of a layer sees."""
+    dilated: bool = True
+    """Layer l skips 2^l steps; otherwise all see neighbours."""
+    dropout: Probability = 0.0
+    """Dropout on what each layer reads and on the features."""
+
+
+class RecurrentFeatures(Schema):
+    size: Size = 256
+    """Size of the hidden state."""
+    layers: Size = 1
+    """Recurrent layers, one above the other."""
+    output_size: Size | None = None
+    """Size of the last layer, when it differs (to tie a smaller embedding)."""
+    dropout: Probability = 0.0
+    """Dropout on the output of the last layer."""
+    hidden_dropout: Probability = 0.0
+    """Dropout between layers."""
+    weight_drop: Probability = 0.0
+    """DropConnect on the recurrent matrices (Merity et al. 2018)."""
+    variational: bool = True
+    """One dropout mask for all time steps of a window (Gal & Ghahramani 2016) instead of one per step."""
+    start: Start = "uniform"
+    """How recurrent matrices begin: `spectral` scales a Gaussian matrix to spectral radius 1, `orthogonal` has all
+    eigenvalues on the unit circle, `uniform` is the library's U(-1/√H, 1/√H)."""
+
+
+class RnnFeatures(RecurrentFeatures):
+    kind: Literal["rnn"] = "rnn"
+    """Elman 1990."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """φ of h_t = φ(W x_t + U h_{t-1} + b)."""
+
+
+class LstmFeatures(RecurrentFeatures):
+    kind: Literal["lstm"] = "lstm"
+    """Hochreiter & Schmidhuber 1997, with a forget gate."""
+
+
+class PeepholeLstmFeatures(RecurrentFeatures):
+    kind: Literal["lstm-peephole"] = "lstm-peephole"
+    """LSTM whose gates see the cell (Gers & Schmidhuber 2000)."""
+
+
+class CoupledLstmFeatures(RecurrentFeatures):
+    kind: Literal["lstm-coupled"] = "lstm-coupled"
+    """LSTM that forgets as much as it takes in (Greff et al. 2017)."""
+
+
+class GruFeatures(RecurrentFeatures):
+    kind: Literal["gru"] = "gru"
+    """Cho et al. 2014."""
+
+
+def check_heads(size: int, heads: int, positions: str) -> None:
+    """Heads must divide the size, and rotary positions turn pairs of values."""
+    if size % heads:
+        raise ValueError(f"size ({size}) must be a multiple of heads ({heads})")
+    if positions == "rotary" and size // heads % 2:
+        raise ValueError(f"rotary positions need an even size per head, not {size}/{heads}")
+
+
+class TransformerFeatures(Schema):
+    kind: Literal["transformer"] = "transformer"
+    """Masked self-attention over all words so far (Vaswani et al. 2017)."""
+    size: Size = 256
+    """Size of the vectors between layers, and of the features; a multiple of `heads`."""
+    layers: Size = 4
+    """Layers, each attention and a position-wise network."""
+    heads: Size = 4
+    """Attention heads."""
+    feedforward: Size | None = None
+    """Width of the inner layer; 4 × size when not given."""
+    dropout: Probability = 0.0
+    """Dropout on inputs, attention weights and sub-layers."""
+    positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "rotary"
+    """How attention learns where a word stands."""
+    norm: Literal["pre", "post"] = "pre"
+    """`pre`: normalise what a sub-layer reads; `post`: normalise the sum, as in the paper of 2017."""
+    activation: Literal["gelu", "relu"] = "gelu"
+    """Of the position-wise network."""
+    context: Size = 1024
+    """The longest sequence with learned positions."""
+
+    @model_validator(mode="after")
+    def heads_divide_size(self) -> TransformerFeatures:
+        check_heads(self.size, self.heads, self.positions)
+        return self
+
+
+FeaturesConfig = Annotated[
+    AverageFeatures
+    | AttentionAverageFeatures
+    | FeedForwardFeatures
+    | ConvolutionFeatures
+    | RnnFeatures
+    | LstmFeatures
+    | PeepholeLstmFeatures
+    | CoupledLstmFeatures
+    | GruFeatures
+    | TransformerFeatures,
+    Field(discriminator="kind"),
+]
+
+
+class SoftmaxOutput(Schema):
+    kind: Literal["softmax"] = "softmax"
+    tied: bool = True
+    """Share the matrix with the embedding (through a projection when the sizes differ)."""
+
+
+class LanguageModelConfig(Schema):
+    kind: Literal["language"] = "language"
+    """A deep sequence model: an embedding layer, a feature layer and an output layer."""
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    features: FeaturesConfig = LstmFeatures()
+    output: SoftmaxOutput = SoftmaxOutput()

@@ -1,0 +1,100 @@
+"""A run: all parts together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from seqloom.config.schema.base import Count, Positive, Schema
+from seqloom.config.schema.data import DataConfig, PairData, TextData
+from seqloom.config.schema.interpolation import InterpolationConfig
+from seqloom.config.schema.language import LanguageModelConfig
+from seqloom.config.schema.ngram import NgramModelConfig
+from seqloom.config.schema.objectives import LikelihoodObjective, ObjectiveConfig, PairObjective
+from seqloom.config.schema.seq2seq import Seq2SeqConfig
+from seqloom.config.schema.text import TextConfig, WordText
+from seqloom.config.schema.training import TrainingConfig
+
+ModelConfig = Annotated[
+    LanguageModelConfig | NgramModelConfig | InterpolationConfig | Seq2SeqConfig, Field(discriminator="kind")
+]
+
+
+class LocalEngine(Schema):
+    kind: Literal["local"] = "local"
+    """This machine, all its cores."""
+    memory: Positive = 4.0
+    """How many gigabytes of memory the arrays of counting may take; those that do not fit are files on disk."""
+
+
+class SparkEngine(Schema):
+    kind: Literal["spark"] = "spark"
+    """Apache Spark (needs the `spark` extra and Java)."""
+    master: str | None = None
+    """The cluster: `spark://host:7077`, `yarn`, `local[2]`, ...; when not given, what spark-submit says, or this
+    machine."""
+
+
+EngineConfig = Annotated[LocalEngine | SparkEngine, Field(discriminator="kind")]
+
+
+class RunConfig(Schema):
+    """Everything that makes a run."""
+
+    description: str = ""
+    """One line that `seqloom presets` shows."""
+    seed: Count = 0
+    """Weights, dropout and the order of windows follow from it."""
+    text: TextConfig = WordText()
+    """How text becomes tokens; for pairs, that of the source, and of the target too unless `target_text` is given."""
+    target_text: TextConfig | None = None
+    """Pairs: how the target becomes tokens, where it has a tokeniser of its own."""
+    data: DataConfig = TextData()
+    model: ModelConfig = LanguageModelConfig()
+    objective: ObjectiveConfig = LikelihoodObjective()
+    training: TrainingConfig = TrainingConfig(epochs=1)
+    engine: EngineConfig = LocalEngine()
+    """Where n-grams are counted; `engine=spark` is short for `engine.kind=spark`."""
+
+    @field_validator("engine", mode="before")
+    @classmethod
+    def named_engine(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def parts_fit(self) -> RunConfig:
+        kind = self.model.kind
+        if self.engine.kind == "spark" and kind != "ngram":
+            raise ValueError(f"engine spark counts n-grams; a model of kind {kind!r} trains on this machine")
+        if isinstance(self.model, Seq2SeqConfig):
+            self._fit_pairs(self.model)
+        elif isinstance(self.data, PairData):
+            raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind=seq2seq")
+        elif isinstance(self.objective, PairObjective):
+            raise ValueError(f"objective {self.objective.kind} is for pairs; a model of kind {kind!r} needs likelihood")
+        elif self.target_text is not None:
+            raise ValueError(f"target_text is for pairs; a model of kind {kind!r} has one text")
+        return self
+
+    def _fit_pairs(self, model: Seq2SeqConfig) -> None:
+        if isinstance(self.data, TextData):
+            raise ValueError("a model of kind 'seq2seq' learns from pairs: set data.kind=pairs")
+        if not isinstance(self.objective, PairObjective):
+            raise ValueError("a model of kind 'seq2seq' needs objective.kind teacher-forcing or scheduled-sampling")
+        if model.copying.kind != "none" and self.target_text is not None:
+            raise ValueError("copying needs one tokeniser for source and target: leave target_text out")
+        if model.copying.kind != "none" and self.objective.label_smoothing:
+            raise ValueError("objective.label_smoothing is for models without copying: set it to 0")
+
+    @property
+    def text_data(self) -> TextData:
+        """The data of a model that learns from text."""
+        assert isinstance(self.data, TextData)
+        return self.data
+
+    @property
+    def pair_data(self) -> PairData:
+        """The data of a model that learns from pairs."""
+        assert isinstance(self.data, PairData)
+        return self.data

@@ -1,0 +1,248 @@
+"""Sequence-to-sequence models: an encoder, a decoder that may attend to what it encoded, an output layer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from seqloom.config.schema.base import Probability, Schema, Size
+from seqloom.config.schema.language import EmbeddingConfig, SoftmaxOutput, check_heads
+
+Positions = Literal["sinusoidal", "learned", "rotary", "relative"]
+
+# ----------------------------------------------------------------------------------------------------- attention
+
+
+class NoAttention(Schema):
+    kind: Literal["none"] = "none"
+    """Of the source, a recurrent decoder sees one vector; a Transformer or convolution has only its own attention."""
+
+
+class DotAttention(Schema):
+    kind: Literal["dot"] = "dot"
+    """e(q, m) = qᵀ m; encoder and decoder need the same size."""
+
+
+class ScaledDotAttention(Schema):
+    kind: Literal["scaled-dot"] = "scaled-dot"
+    """e(q, m) = qᵀ m / √d; encoder and decoder need the same size d."""
+
+
+class BilinearAttention(Schema):
+    kind: Literal["bilinear"] = "bilinear"
+    """e(q, m) = qᵀ W m (Luong et al. 2015)."""
+
+
+class AdditiveAttention(Schema):
+    kind: Literal["additive"] = "additive"
+    """e(q, m) = vᵀ tanh(W q + U m + b) (Bahdanau et al. 2015)."""
+    size: Size = 128
+    """Hidden units."""
+
+
+class CoverageAttention(Schema):
+    kind: Literal["coverage"] = "coverage"
+    """Additive, and knows how much each place was looked at before (See et al. 2017)."""
+    size: Size = 128
+    """Hidden units."""
+
+
+class LocationAttention(Schema):
+    kind: Literal["location"] = "location"
+    """Additive, and knows where the step before looked (Chorowski et al. 2015)."""
+    size: Size = 128
+    """Hidden units."""
+    filters: Size = 10
+    """Features of the weights of the step before."""
+    width: Size = 31
+    """Places around each that they see; an odd number."""
+
+
+SomeAttention = (
+    DotAttention | ScaledDotAttention | BilinearAttention | AdditiveAttention | CoverageAttention | LocationAttention
+)
+AttentionConfig = Annotated[SomeAttention, Field(discriminator="kind")]
+OptionalAttention = Annotated[NoAttention | SomeAttention, Field(discriminator="kind")]
+
+# ------------------------------------------------------------------------------------------------------ encoders
+
+
+class RecurrentEncoderConfig(Schema):
+    kind: Literal["rnn", "lstm", "gru"] = "lstm"
+    """Recurrent layers (Elman 1990; Hochreiter & Schmidhuber 1997; Cho et al. 2014)."""
+    size: Size = 256
+    """Size of the states, both directions together."""
+    layers: Size = 1
+    """Recurrent layers, one above the other."""
+    bidirectional: bool = True
+    """Read the source both ways; each direction gives half of the states' size."""
+    dropout: Probability = 0.0
+    """Dropout on what each layer gives out, one mask for the whole sentence."""
+
+
+class ConvolutionEncoderConfig(Schema):
+    kind: Literal["convolution"] = "convolution"
+    """Gated convolutions over the words around each place (Gehring et al. 2017)."""
+    size: Size = 256
+    """Channels of every layer."""
+    layers: Size = 4
+    """Layers."""
+    kernel: Size = 3
+    """How many places each output of a layer sees; an odd number."""
+    dropout: Probability = 0.0
+    """Dropout on what each layer reads and on the states."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """How the network learns where a word stands."""
+    context: Size = 1024
+    """The longest source with learned positions."""
+
+
+class TransformerEncoderConfig(Schema):
+    kind: Literal["transformer"] = "transformer"
+    """Self-attention in which every word sees all words of its sentence (Vaswani et al. 2017)."""
+    size: Size = 256
+    """Size of the vectors between layers; a multiple of `heads`."""
+    layers: Size = 4
+    """Layers."""
+    heads: Size = 4
+    """Attention heads."""
+    feedforward: Size | None = None
+    """Width of the inner layer; 4 × size when not given."""
+    dropout: Probability = 0.0
+    """Dropout on inputs, attention weights and sub-layers."""
+    positions: Positions = "sinusoidal"
+    """How attention learns where a word stands."""
+    norm: Literal["pre", "post"] = "pre"
+    """`pre`: normalise what a sub-layer reads; `post`: normalise the sum, as in the paper of 2017."""
+    activation: Literal["gelu", "relu"] = "relu"
+    """Of the position-wise network."""
+    context: Size = 1024
+    """The longest source with learned positions."""
+
+    @model_validator(mode="after")
+    def heads_divide_size(self) -> TransformerEncoderConfig:
+        check_heads(self.size, self.heads, self.positions)
+        return self
+
+
+EncoderConfig = Annotated[
+    RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig, Field(discriminator="kind")
+]
+
+# ------------------------------------------------------------------------------------------------------ decoders
+
+
+class RecurrentDecoderConfig(Schema):
+    kind: Literal["rnn", "lstm", "gru"] = "lstm"
+    """Recurrent layers that begin with what the encoder knows of the whole source."""
+    size: Size = 256
+    """Size of the states."""
+    layers: Size = 1
+    """Recurrent layers, one above the other."""
+    dropout: Probability = 0.0
+    """Dropout between layers and on the features."""
+    attention: OptionalAttention = BilinearAttention()
+    """How the decoder looks at the source; `none` for the plain encoder-decoder."""
+    summary: Literal["last", "sum"] = "last"
+    """What stands for the whole source: the encoder's last state, or the sum of all."""
+    feed: bool = False
+    """Without attention: read that vector at every step, not only as the state to begin with."""
+
+    @model_validator(mode="after")
+    def fed_by_attention(self) -> RecurrentDecoderConfig:
+        if self.feed and self.attention.kind != "none":
+            raise ValueError("feed is for decoders without attention; set attention.kind to none, or feed to false")
+        return self
+
+
+class ConvolutionDecoderConfig(Schema):
+    kind: Literal["convolution"] = "convolution"
+    """Gated convolutions over the words so far, attention in every layer (Gehring et al. 2017)."""
+    size: Size = 256
+    """Channels of every layer."""
+    layers: Size = 4
+    """Layers, each with an attention of its own."""
+    kernel: Annotated[int, Field(ge=2)] = 3
+    """How many words each output of a layer sees."""
+    dropout: Probability = 0.0
+    """Dropout on what each layer reads and on the features."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """How the network learns where a word stands."""
+    context: Size = 1024
+    """The longest target with learned positions."""
+    attention: AttentionConfig = DotAttention()
+    """How each layer looks at the source."""
+
+
+class TransformerDecoderConfig(Schema):
+    kind: Literal["transformer"] = "transformer"
+    """Masked self-attention, and multi-head attention over the source, in every layer (Vaswani et al. 2017)."""
+    size: Size = 256
+    """Size of the vectors between layers; a multiple of `heads`."""
+    layers: Size = 4
+    """Layers."""
+    heads: Size = 4
+    """Attention heads."""
+    feedforward: Size | None = None
+    """Width of the inner layer; 4 × size when not given."""
+    dropout: Probability = 0.0
+    """Dropout on inputs, attention weights and sub-layers."""
+    positions: Positions = "sinusoidal"
+    """How attention learns where a word stands."""
+    norm: Literal["pre", "post"] = "pre"
+    """`pre`: normalise what a sub-layer reads; `post`: normalise the sum, as in the paper of 2017."""
+    activation: Literal["gelu", "relu"] = "relu"
+    """Of the position-wise network."""
+    context: Size = 1024
+    """The longest target with learned positions."""
+    attention: OptionalAttention = NoAttention()
+    """One more look at the source above the last layer, with one attention of another kind: one that knows what was
+    covered, say, or a sharp one to copy by."""
+
+    @model_validator(mode="after")
+    def heads_divide_size(self) -> TransformerDecoderConfig:
+        check_heads(self.size, self.heads, self.positions)
+        return self
+
+
+DecoderConfig = Annotated[
+    RecurrentDecoderConfig | ConvolutionDecoderConfig | TransformerDecoderConfig, Field(discriminator="kind")
+]
+
+
+# ------------------------------------------------------------------------------------------------------- copying
+
+
+class NoCopying(Schema):
+    kind: Literal["none"] = "none"
+    """All words come from the vocabulary."""
+
+
+class PointerCopying(Schema):
+    kind: Literal["pointer"] = "pointer"
+    """Words of the source can be copied, also those that the vocabulary does not know (See et al. 2017)."""
+
+
+class SelectiveCopying(Schema):
+    kind: Literal["selective"] = "selective"
+    """As `pointer`; besides, a selector learns which words of a source its target uses, and in generation only those
+    can be copied (Gehrmann et al. 2018)."""
+    threshold: Probability = 0.1
+    """Words that the selector finds less probable than this are not copied."""
+    weight: Annotated[float, Field(gt=0.0)] = 1.0
+    """What the selector's cross-entropy per source word counts beside that of a target word."""
+
+
+CopyConfig = Annotated[NoCopying | PointerCopying | SelectiveCopying, Field(discriminator="kind")]
+
+
+class Seq2SeqConfig(Schema):
+    kind: Literal["seq2seq"] = "seq2seq"
+    """p(target | source): an encoder reads the source, a decoder writes the target."""
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    """Of source and target words; one matrix for both where they share a tokeniser (`target_text` is not given)."""
+    encoder: EncoderConfig = RecurrentEncoderConfig()
+    decoder: DecoderConfig = RecurrentDecoderConfig()
+    output: SoftmaxOutput = SoftmaxOutput()
+    copying: CopyConfig = NoCopying()

@@ -1,0 +1,89 @@
+"""How training goes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from seqloom.config.schema.base import Count, Fraction, NonNegative, Positive, Probability, Schema, Size
+
+
+class OptimizerConfig(Schema):
+    kind: Literal["adamw", "adam", "sgd", "rmsprop", "adagrad"] = "adamw"
+    """Adam with decoupled weight decay, Adam, SGD, RMSprop or Adagrad."""
+    learning_rate: Positive = 1e-3
+    """The peak; the schedule multiplies it."""
+    weight_decay: NonNegative = 0.0
+    """On matrices only: biases and norms are not decayed."""
+    betas: tuple[Probability, Probability] = (0.9, 0.999)
+    """Adam's two decay rates."""
+    momentum: Probability = 0.0
+    """Momentum of sgd and rmsprop."""
+
+
+class ScheduleConfig(Schema):
+    kind: Literal["constant", "linear", "cosine", "inverse-sqrt", "plateau"] = "constant"
+    """How the rate goes on after the warm-up."""
+    warmup: Count = 0
+    """Steps over which the rate rises from 0."""
+    final: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Where linear and cosine end, as a fraction of the peak."""
+    factor: Fraction = 0.5
+    """plateau: multiply by this when validation stops improving."""
+    patience: Count = 0
+    """plateau: how many validations without improvement to accept first."""
+
+
+class AveragingConfig(Schema):
+    kind: Literal["none", "exponential", "triggered", "checkpoints"] = "none"
+    """`exponential`: moving average; `triggered`: plain average once validation stops improving (NT-ASGD, Merity et
+    al. 2018); `checkpoints`: the mean of the last `last` checkpoints, at the end."""
+    decay: Fraction = 0.999
+    """exponential: the weight of the average so far."""
+    patience: Size = 5
+    """triggered: start when this many validations did not beat the best before them."""
+    last: Size = 5
+    """checkpoints: how many."""
+
+
+class TrainingConfig(Schema):
+    steps: Size | None = None
+    """Optimiser steps; exactly one of `steps` and `epochs` bounds the training."""
+    epochs: Positive | None = None
+    """Passes over the training text; a fraction is allowed."""
+    minutes: Positive | None = None
+    """Stop (with a checkpoint) after this much time, whatever the steps say. Schedules then follow the clock."""
+    accumulate: Size = 1
+    """Batches per optimiser step; gradients are normalised over all their tokens together."""
+    clip: NonNegative = 1.0
+    """Largest gradient norm; 0 leaves gradients as they are."""
+    precision: Literal["float32", "bf16"] = "float32"
+    """`bf16` computes products in bfloat16 (autocast); weights stay in float32."""
+    compile: bool = False
+    """`torch.compile` the layers that gain by it (Transformer): worth it on a GPU for runs of more than a minute."""
+    device: str = "auto"
+    """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
+    sharded: bool = False
+    """Under torchrun: shard parameters and optimiser state (FSDP2) instead of replicating them (DDP)."""
+    log_every: Size = 20
+    """Steps between lines of `metrics.jsonl`."""
+    validate_every: Size | None = None
+    """Steps between validations; once per epoch when not given."""
+    checkpoint_every: Size | None = None
+    """Steps between checkpoints; when not given, at validations, but not more than twice a minute."""
+    keep: Size = 2
+    """How many checkpoints to keep beside the best one."""
+    patience: Size | None = None
+    """Stop when this many validations in a row brought no improvement."""
+    tensorboard: bool = False
+    """Also write TensorBoard events (needs the `track` extra)."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    averaging: AveragingConfig = AveragingConfig()
+
+    @model_validator(mode="after")
+    def one_bound(self) -> TrainingConfig:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give one of steps and epochs")
+        return self

@@ -1,0 +1,50 @@
+"""Sequences of different lengths, kept one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqloom.text import Tokenizer
+from seqloom.text.open_words import encode_sources
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Sequences one after the other: number i is tokens[offsets[i] : offsets[i + 1]]."""
+
+    tokens: NDArray[np.integer]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of_lengths(cls, tokens: NDArray[np.integer], lengths: NDArray[np.int64]) -> Ragged:
+        """Tokens cut into sequences of these lengths."""
+        return cls(tokens, np.concatenate([[0], np.cumsum(lengths)]))
+
+    @classmethod
+    def encoded(cls, texts: list[str], tokenizer: Tokenizer) -> Ragged:
+        """Texts under a tokeniser, each ending in `<eos>`."""
+        return cls.of_lengths(*tokenizer.encode_flat(texts))
+
+    @classmethod
+    def encoded_openly(cls, texts: list[str], tokenizer: Tokenizer) -> tuple[Ragged, list[list[str]]]:
+        """Sources under an open vocabulary, each ending in `<eos>`, and the unknown words of each by number."""
+        tokens, lengths, words = encode_sources(tokenizer, texts)
+        return cls.of_lengths(tokens, lengths), words
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> NDArray[np.integer]:
+        return self.tokens[self.offsets[number] : self.offsets[number + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How long each sequence is."""
+        return np.diff(self.offsets)
+
+    def where(self, keep: NDArray[np.bool_]) -> Ragged:
+        """Only the sequences that are to be kept."""
+        return self.of_lengths(self.tokens[np.repeat(keep, self.lengths)], self.lengths[keep])

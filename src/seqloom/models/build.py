@@ -1,0 +1,31 @@
+"""From a configuration to the sequence-to-sequence model it describes."""
+
+from __future__ import annotations
+
+from seqloom.config.schema import SelectiveCopying, Seq2SeqConfig
+from seqloom.models.copying import CopyingSeq2Seq, SelectiveSeq2Seq
+from seqloom.models.seq2seq import Seq2Seq
+from seqloom.nn import Embedding, Softmax
+from seqloom.nn.build import build_decoder, build_encoder
+
+
+def build_seq2seq(config: Seq2SeqConfig, vocabulary_size: int, target_vocabulary_size: int | None = None) -> Seq2Seq:
+    """The model that a configuration describes, with fresh weights.
+
+    Where the target has no vocabulary of its own, both sides share one embedding matrix.
+    """
+    options = config.embedding.model_dump()
+    source_embedding = Embedding(vocabulary_size, **options)
+    shared = target_vocabulary_size is None
+    embedding = source_embedding if shared else Embedding(target_vocabulary_size or 0, **options)
+    encoder = build_encoder(config.encoder, config.embedding.size)
+    decoder = build_decoder(config.decoder, config.embedding.size, encoder.output_size)
+    tied = embedding.weight if config.output.tied else None
+    output = Softmax(decoder.output_size, embedding.vocabulary_size, tied)
+    parts = (source_embedding, encoder, embedding, decoder, output)
+    match config.copying:
+        case SelectiveCopying(threshold=threshold, weight=weight):
+            return SelectiveSeq2Seq(*parts, threshold, weight)
+        case copying if copying.kind == "pointer":
+            return CopyingSeq2Seq(*parts)
+    return Seq2Seq(*parts)

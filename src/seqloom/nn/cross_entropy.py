@@ -1,0 +1,82 @@
+"""The cross-entropy of a softmax over many words, without ever holding the scores of all targets at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+
+def cross_entropy(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Σ_n (1 - ε) · -log p(y_n | h_n)  +  ε/V · Σ_w -log p(w | h_n),   where p(w | h) ∝ exp(W_w · h + b_w).
+
+    features h [n, size], weight W [V, size], bias b [V], targets y [n] -> a scalar. ε is `smoothing`: label smoothing
+    (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567), which asks for p(w) = ε/V of all words but the target.
+
+    A few rows at a time are scored, and their share of the gradients is taken at once, with p - ε/V - (1 - ε) · [w = y]
+    for the scores; the backward pass only scales. Under autocast the products are of its type; all else is float32 or
+    better.
+    """
+    if not torch.is_grad_enabled():  # then nobody will ask for gradients, whatever requires them
+        features, weight, bias = features.detach(), weight.detach(), bias.detach()
+    return _CrossEntropy.apply(features, weight, bias, targets, smoothing)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        device = features.device.type
+        product_type = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        exact_type = torch.promote_types(weight.dtype, torch.float32)
+        inputs, words, shifts = (tensor.to(product_type) for tensor in (features, weight, bias))
+        for_features, for_weight, for_bias, *_ = ctx.needs_input_grad
+        features_gradient = torch.empty_like(features) if for_features else None
+        weight_gradient = torch.zeros_like(weight, dtype=exact_type) if for_weight else None
+        bias_gradient = torch.zeros_like(bias, dtype=exact_type) if for_bias else None
+        even, rest = smoothing / len(weight), 1.0 - smoothing
+        total = torch.zeros((), dtype=exact_type, device=features.device)
+
+        rows = _rows_at_once(device, len(weight))
+        with torch.autocast(device, enabled=False):
+            for first in range(0, len(targets), rows):
+                part = slice(first, first + rows)
+                right = targets[part].unsqueeze(1)
+                scores = F.linear(inputs[part], words, shifts).to(exact_type)
+                probabilities = scores.softmax(1)
+                # log Σ_w exp(score_w) by the likeliest word, whose probability is 1/V or more: no second exponential
+                normaliser = scores.amax(1) - probabilities.amax(1).log()
+                total += normaliser.sum() - rest * scores.gather(1, right).sum()
+                if smoothing:
+                    total -= even * scores.sum()
+                del scores
+
+                slopes = probabilities.sub_(even) if smoothing else probabilities
+                slopes.scatter_add_(1, right, slopes.new_full((1, 1), -rest).expand_as(right))
+                if bias_gradient is not None:
+                    bias_gradient += slopes.sum(0)
+                slopes = slopes.to(product_type)
+                if features_gradient is not None:
+                    features_gradient[part] = slopes @ words
+                if weight_gradient is not None:
+                    weight_gradient += slopes.t() @ inputs[part]
+
+        if weight_gradient is not None:
+            weight_gradient = weight_gradient.to(weight.dtype)
+        if bias_gradient is not None:
+            bias_gradient = bias_gradient.to(bias.dtype)
+        ctx.save_for_backward(features_gradient, weight_gradient, bias_gradient)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = [None if saved is None else saved * gradient.to(saved.dtype) for saved in ctx.saved_tensors]
+        return *scaled, None, None
+
+
+def _rows_at_once(device: str, vocabulary_size: int) -> int:
+    """Enough rows to keep the products busy; on the CPU no more, so that their scores stay in its cache."""
+    return 256 if device == "cpu" else max(256, (1 << 26) // vocabulary_size)

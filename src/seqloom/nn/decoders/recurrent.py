@@ -1,0 +1,148 @@
+"""Recurrent decoders: with one vector for the whole source, or with attention over its memory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.nn.alignment import ContextAttention
+from seqloom.nn.decoders.base import Decoder, Glance, Reading
+from seqloom.nn.dropout import Dropout
+from seqloom.nn.encoders import Encoding, RecurrentKind
+from seqloom.nn.recurrent import Gru, Lstm, Recurrent, Rnn
+from seqloom.nn.state import State
+
+NETWORKS: dict[RecurrentKind, type[Recurrent]] = {"rnn": Rnn, "lstm": Lstm, "gru": Gru}
+SummaryKind = Literal["last", "sum"]
+
+
+class RecurrentDecoder(Decoder):
+    """A recurrent network that begins with what the source comes to as one vector s:
+
+    h_0 = tanh(W s),  h_t = f(e_t, h_{t-1});  s is the encoder's last state, or the sum of all.
+    """
+
+    sequential = True
+
+    def __init__(
+        self,
+        kind: RecurrentKind,
+        input_size: int,
+        memory_size: int,
+        size: int = 256,
+        layers: int = 1,
+        summary: SummaryKind = "last",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.output_size = size
+        self.summary = summary
+        self.network = NETWORKS[kind](
+            input_size, size, layers, dropout=dropout, hidden_dropout=dropout, variational=False
+        )
+        self.widths = {name: width for names in self.network.memory for name, width in names.items()}
+        self.bridge = nn.Linear(memory_size, sum(self.widths.values()))
+
+    def start(self, encoding: Encoding) -> State:
+        beginnings = self.bridge(self.summarise(encoding)).tanh().split(list(self.widths.values()), dim=1)
+        state = State()
+        state.put("network", State(dict(zip(self.widths, beginnings, strict=True))))
+        return state
+
+    def summarise(self, encoding: Encoding) -> Tensor:
+        """s: [batch, memory_size]."""
+        return encoding.last if self.summary == "last" else encoding.total()
+
+    def advance(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """The network's outputs for inputs [rows, time, ...], and the state after them, without what is looked at."""
+        hidden, network = self.network(inputs, state.part("network"))
+        after = State(position=state.position + inputs.size(1))
+        after.put("network", network)
+        return hidden, after
+
+    @abstractmethod
+    def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]: ...
+
+
+class PlainDecoder(RecurrentDecoder):
+    """Without attention (Sutskever et al. 2014, https://arxiv.org/abs/1409.3215): the source is one vector.
+
+    With `feed`, the network reads it at every step too, not only at the first: h_t = f([e_t, s], h_{t-1}) (Cho et al.
+    2014, https://arxiv.org/abs/1406.1078), so that it cannot be forgotten on the way.
+    """
+
+    def __init__(
+        self,
+        kind: RecurrentKind,
+        input_size: int,
+        memory_size: int,
+        size: int = 256,
+        layers: int = 1,
+        summary: SummaryKind = "last",
+        feed: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(kind, input_size + feed * memory_size, memory_size, size, layers, summary, dropout)
+        self.input_size = input_size
+        self.feed = feed
+
+    def start(self, encoding: Encoding) -> State:
+        state = super().start(encoding)
+        shared = {"mask": encoding.mask, "summary": self.summarise(encoding)}
+        return State(dict(state), shared=shared)
+
+    def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
+        time = inputs.size(1)
+        if self.feed:
+            summary = state.of_rows("summary").unsqueeze(1).expand(-1, time, -1)
+            inputs = torch.cat([inputs, summary], dim=2)
+        hidden, after = self.advance(inputs, state)
+        return Reading(hidden, lambda: _evenly(state.of_rows("mask"), time)), state.after(dict(after), time)
+
+
+class AttentiveDecoder(RecurrentDecoder):
+    """With attention (Luong et al. 2015, https://arxiv.org/abs/1508.04025, section 3.1): the state h_t asks, and
+
+    h̃_t = tanh(W [c_t, h_t]),  c_t = Σ_s α(h_t, m_s) m_s
+
+    is what the next word is predicted from. The network does not wait for what attention sees, so that all steps of a
+    known target run through it at once.
+    """
+
+    def __init__(
+        self,
+        kind: RecurrentKind,
+        input_size: int,
+        memory_size: int,
+        attention: ContextAttention,
+        size: int = 256,
+        layers: int = 1,
+        summary: SummaryKind = "last",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(kind, input_size, memory_size, size, layers, summary, dropout)
+        self.glance = Glance(attention)
+        self.combine = nn.Linear(memory_size + size, size)
+        self.dropout = Dropout(dropout)
+
+    def start(self, encoding: Encoding) -> State:
+        state = super().start(encoding)
+        state.put("glance", self.glance.start(encoding))
+        return state
+
+    def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
+        hidden, after = self.advance(inputs, state)
+        contexts, weights, glance = self.glance(hidden, state.part("glance"))
+        after.put("glance", glance)
+        features = self.combine(torch.cat([contexts, hidden], dim=2)).tanh()
+        return Reading(self.dropout(features), lambda: weights), after
+
+
+def _evenly(mask: Tensor, time: int) -> Tensor:
+    """A decoder without attention sees all places of its source alike: mask [rows, places] -> [rows, time, places]."""
+    real = mask.float()
+    return (real / real.sum(1, keepdim=True).clamp(min=1)).unsqueeze(1).expand(-1, time, -1)

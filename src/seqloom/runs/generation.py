@@ -1,0 +1,101 @@
+"""How text is generated, and what comes back: the same for all trained models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from seqloom.decoding import LENGTH_PENALTY, Greedy, Hypothesis, Limits, Sampler, beam_search, generate
+from seqloom.decoding.prompts import Prompt
+from seqloom.decoding.protocol import StepModel
+from seqloom.errors import UserError
+from seqloom.text import Tokenizer
+
+Strategy = Literal["greedy", "beam", "sample"]
+MAX_LENGTH = 100
+
+
+class Score(NamedTuple):
+    """log p of one text. (A tuple: there may be a million of them.)"""
+
+    log_prob: float
+    tokens: int
+    unknown: int
+    known_log_prob: float
+    """log p of the tokens that are not unknown."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """One generated text, without its prompt (but with the space after it)."""
+
+    text: str
+    log_prob: float
+    """Natural log-probability of the text given its prompt or source; the combined score if other models had a say."""
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How to generate."""
+
+    strategy: Strategy | None = None
+    """When not given, what suits the model: language models are sampled from, others searched with a beam."""
+    beam: int = 5
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    max_length: int | None = None
+    """When not given, 100 tokens, or for models that have a source, what its length makes plausible."""
+    min_length: int = 0
+    length_penalty: float = LENGTH_PENALTY
+    coverage_penalty: float = 0.0
+    """Beam search with a source: β of Wu et al. 2016, which prefers texts that looked at all of it."""
+    n_best: int = 1
+    seed: int = 0
+    unknown: bool = False
+    """Whether `<unk>` may be written."""
+    replace_unknown: bool = False
+    """With a source: where the model would write `<unk>`, write the word of the source it looked at most."""
+
+    def limits(self, max_length: int = MAX_LENGTH) -> Limits:
+        """The length limits, with this one where none was given."""
+        return Limits(self.max_length or max_length, self.min_length, self.unknown or self.replace_unknown)
+
+    def chooser(self) -> Greedy | Sampler:
+        """How the next token is chosen, for the strategies that choose one at a time."""
+        if self.strategy == "greedy":
+            return Greedy()
+        return Sampler(self.temperature, self.top_k, self.top_p, self.seed)
+
+    def run(
+        self,
+        model: StepModel,
+        prompts: Sequence[Prompt],
+        numbers: Iterable[int],
+        limits: Limits,
+        source: Any = None,
+        candidates: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of each prompt, best first; of a beam, `candidates` if more are wanted.
+
+        `numbers` are those of the prompts within the whole job: random draws depend on them, and so not on batches.
+        """
+        if self.strategy == "beam":
+            wanted = candidates or self.n_best
+            return beam_search(model, prompts, self.beam, limits, self.length_penalty, wanted, source)
+        if self.strategy == "greedy" and self.n_best > 1:
+            raise UserError("greedy search has one result; use --strategy beam or sample for n-best lists")
+        size = self.n_best
+        flat = generate(model, prompts, self.chooser(), limits, source, size, list(numbers))
+        return [flat[row : row + size] for row in range(0, len(flat), size)]
+
+
+def check_same_tokens(tokenizer: Tokenizer, path: object, other: Tokenizer, other_path: object) -> None:
+    """Refuse a model of other tokens, where probabilities of one and the same token are to be put together."""
+    if other.document != tokenizer.document:
+        raise UserError(
+            f"{other_path} has another tokeniser than {path}: train it with the same one "
+            f"(--set text.kind=run --set text.path={path})"
+        )
