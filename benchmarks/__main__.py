@@ -1,6 +1,8 @@
-"""python -m benchmarks [features|decoding|ngrams|all] [--device cpu|cuda|auto] [--quick] [--out FILE.md]
+"""python -m benchmarks [features|decoding|ngrams|seq2seq|all] [--device cpu|cuda|auto] [--quick] [--out FILE.md]
 
-ngrams is not part of all: it wants a text (--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM).
+ngrams and seq2seq are not part of all. ngrams wants a text (--text FILE) and, to compare with KenLM, its estimator
+(--lmplz PROGRAM). seq2seq wants Hugging Face's transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode
+(--test F.src,F.tgt) and a trained model (--run FOLDER).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -37,12 +40,14 @@ def main() -> None:
     print(parts[0], flush=True)
     if arguments.what == "ngrams":
         tables = _ngram_tables(arguments, effort)
+    elif arguments.what == "seq2seq":
+        tables = _seq2seq_tables(arguments, device, effort)
     else:
         tables = _tables(arguments.what, load_text(), GPU if on_gpu else CPU, device, effort)
     for table in tables:
         parts.append(str(table))
         print(table, flush=True)
-    name = "ngrams" if arguments.what == "ngrams" else device.type
+    name = {"ngrams": "ngrams", "seq2seq": f"seq2seq-{device.type}"}.get(arguments.what, device.type)
     out = arguments.out or RESULTS / f"{name}{'-quick' if arguments.quick else ''}.md"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(parts), encoding="utf-8")
@@ -51,12 +56,16 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure how fast seqloom is.")
-    parser.add_argument("what", nargs="?", default="all", choices=["features", "decoding", "ngrams", "all"])
+    choices = ["features", "decoding", "ngrams", "seq2seq", "all"]
+    parser.add_argument("what", nargs="?", default="all", choices=choices)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")
     parser.add_argument("--text", type=Path, help="ngrams: a text file, one sentence per line, words between spaces")
     parser.add_argument("--lmplz", help="ngrams: the path of KenLM's lmplz, with build_binary beside it")
-    parser.add_argument("--out", type=Path, help="the Markdown file; by default results/cpu.md or results/cuda.md")
+    parser.add_argument("--pairs", default="tatoeba-en-zh", help="seq2seq: F.src,F.tgt, a table, or a bundled corpus")
+    parser.add_argument("--test", help="seq2seq: as --pairs, to decode; some of --pairs are held out when not given")
+    parser.add_argument("--run", type=Path, help="seq2seq: the folder of a trained model to decode with besides")
+    parser.add_argument("--out", type=Path, help="the Markdown file; in results/ when not given")
     arguments = parser.parse_args()
     if arguments.what == "ngrams" and arguments.text is None:
         parser.error("ngrams needs --text FILE")
@@ -76,6 +85,15 @@ def _tables(what: str, text: Text, sizes: Sizes, device: torch.device, effort: E
 def _ngram_tables(arguments: argparse.Namespace, effort: Effort) -> Iterator[Table]:
     sizes = NgramSizes(repeats=(1, 2), repetitions=1) if arguments.quick else NgramSizes()
     yield from run_ngrams(arguments.text, arguments.lmplz, sizes, effort, _say)
+
+
+def _seq2seq_tables(arguments: argparse.Namespace, device: torch.device, effort: Effort) -> Iterator[Table]:
+    from benchmarks import seq2seq  # here, for the other benchmarks do without Hugging Face's transformers
+
+    sizes = seq2seq.GPU if device.type == "cuda" else seq2seq.CPU
+    if arguments.quick:
+        sizes = replace(sizes, batches=2, sentences=100)
+    yield from seq2seq.run_seq2seq(arguments.pairs, arguments.test, arguments.run, sizes, device, effort, _say)
 
 
 def _head(device: torch.device) -> str:

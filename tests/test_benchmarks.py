@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -21,6 +23,7 @@ from benchmarks.setting import Sizes, Text, load_text, model_config  # noqa: E40
 from benchmarks.tables import Table, number  # noqa: E402
 from benchmarks.timing import Effort, Measurement, alternate, speed_ratio  # noqa: E402
 
+import seqloom  # noqa: E402
 from seqloom.models import build_language_model  # noqa: E402
 
 TINY = Sizes(size=8, layers=2, heads=2, batch=2, length=6, rows=2, generated=4, near=2, far=40)
@@ -107,6 +110,89 @@ def test_peer_computes_the_same_features(kind: str):
     vectors = torch.randn(2, 6, TINY.size)
     expected, _ = ours(vectors, ours.start(2, vectors))
     torch.testing.assert_close(peer(vectors), expected)
+
+
+# ------------------------------------------------------------------------------------------- sequence to sequence
+
+
+@pytest.fixture(scope="module")
+def seq2seq() -> ModuleType:
+    pytest.importorskip("transformers")
+    from benchmarks import seq2seq
+
+    return seq2seq
+
+
+@pytest.fixture(scope="module")
+def small(seq2seq: ModuleType) -> Any:
+    return seq2seq.Seq2SeqSizes(
+        size=16, layers=2, heads=2, feedforward=24, batch_tokens=64, length=None, rows=(2, 4), batches=2, sentences=6,
+        beam=3, vocabulary=300,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
+    words = [" ".join(str(number + step) for step in range(1 + number % 5)) for number in range(120)]
+    file.write_text("".join(f"{line}\t{line[::-1]}\n" for line in words), encoding="utf-8")
+    return str(file)
+
+
+@pytest.fixture(scope="module")
+def setting(seq2seq: ModuleType, small: Any, pairs: str) -> Any:
+    return seq2seq.load_setting(pairs, None, small)
+
+
+def test_sequence_to_sequence_is_measured(seq2seq: ModuleType, small: Any, pairs: str):
+    tables = list(seq2seq.run_seq2seq(pairs, None, None, small, DEVICE, ONCE, lambda message: None))
+    assert [[row[0] for row in table.rows] for table in tables] == [
+        ["transformer", "transformer bf16", "the best above"],
+        ["greedy", "beam 3"],
+    ]
+    assert all(float(row[column].replace(",", "")) > 0 for table in tables for row in table.rows for column in (2, 3))
+
+
+def test_marian_with_our_weights_computes_the_same_loss(seq2seq: ModuleType, small: Any, setting: Any):
+    from benchmarks.seq2seq_peers import MarianTraining, build_marian, copy_weights
+
+    batch = next(seq2seq.BucketBatches(setting.materials.train, small.batch_tokens))
+    torch.manual_seed(0)
+    ours = seq2seq.build_seq2seq(setting.model, setting.vocabulary).eval()
+    marian = copy_weights(ours, build_marian(setting.model, setting.vocabulary, "sdpa"))
+    peer = MarianTraining(marian, [batch], seq2seq.SMOOTHING, half=False, compiled=False, device=DEVICE)
+    peer.model.eval()
+    loss = seq2seq.build_objective(setting.config.objective)(ours, batch)
+    torch.testing.assert_close(peer.loss(batch.source, batch.target_inputs, batch.targets), loss.total / loss.tokens)
+
+
+@pytest.mark.parametrize("length", [None, 7])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_marian_with_our_weights_writes_the_same(seq2seq: ModuleType, setting: Any, length: int | None, beams: int):
+    from benchmarks.seq2seq_peers import MarianDecoding, build_marian, copy_weights
+
+    encode = setting.materials.tokenizer.encode
+    ends = seq2seq.fixed_ends(length) if length else seq2seq.reference_ends(setting.test, setting.materials.tokenizer)
+    ours = seq2seq.punctual(setting, ends, DEVICE)
+    marian = copy_weights(ours.model, build_marian(setting.model, setting.vocabulary, "sdpa")).eval()
+    written = MarianDecoding(marian, ours.tokenizer, 4, beams, ends).decode(setting.sources)
+    options = {"strategy": "beam", "beam": beams} if beams > 1 else {"strategy": "greedy"}
+    found = ours.generate(setting.sources, max_length=length or 100, **options)
+    assert [several[0].text for several in found] == written
+    expected = [length or len(encode(pair.targets[0])) + 1 for pair in setting.test]  # `<eos>` counted
+    assert [several[0].tokens for several in found] == expected
+
+
+@pytest.mark.parametrize(("norm", "peer"), [("post", "Marian"), ("pre", "none")])
+def test_a_trained_model_decodes_freely(
+    seq2seq: ModuleType, small: Any, setting: Any, tmp_path: Path, norm: str, peer: str
+):
+    settings = [f"model.{side}.norm={norm}" for side in ("encoder", "decoder")]
+    settings += ["training.device=cpu", "data.batch_tokens=512"]
+    seqloom.train(setting.config.model_dump(), settings, tmp_path / "run")
+    table = seq2seq.free_table(tmp_path / "run", setting, small, DEVICE, ONCE, lambda message: None)
+    assert [row[1].startswith(peer) for row in table.rows] == [True, True]
+    assert all(float(row[2].replace(",", "")) > 0 for row in table.rows)
 
 
 # ------------------------------------------------------------------------------------------------------- figures

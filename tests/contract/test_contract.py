@@ -1,4 +1,5 @@
-"""The contract: every model in the package goes through this module. A new model adds itself to `MODELS`.
+"""The contract: every model in the package goes through this module. A new model adds itself to `MODELS`, or, if
+it has sources, to `PAIRED`.
 
 construct without side effects; fit; log_prob is normalised; stepwise scores equal parallel scores; sample; save, load,
 identical scores; interrupted and resumed equals uninterrupted; bad parameters rejected by name.
@@ -21,7 +22,7 @@ from seqloom.config import load_config
 from seqloom.config.schema import NgramModelConfig
 from seqloom.decoding import Limits, beam_search
 from seqloom.errors import ConfigError
-from seqloom.models import Autoregressive, build_language_model
+from seqloom.models import Autoregressive, Seq2Seq, Source, build_language_model, build_seq2seq
 from seqloom.models.ngram import count, estimate
 from seqloom.text.special import BOS, EOS, PAD
 from seqloom.training import read_metrics
@@ -121,8 +122,8 @@ def test_probabilities_of_all_sequences_sum_to_one(name: str, settings: Settings
 
 
 @torch.inference_mode()
-def sum_of_steps(model: Autoregressive, rows: torch.Tensor) -> torch.Tensor:
-    state = model.start(len(rows))
+def sum_of_steps(model: Autoregressive, rows: torch.Tensor, source: Source | None = None) -> torch.Tensor:
+    state = model.start(len(rows), source)
     inputs = torch.full((len(rows),), BOS)
     total = torch.zeros(len(rows))
     for target in rows.T:
@@ -262,3 +263,197 @@ def test_bad_parameters_of_counted_models_are_rejected_by_name(key: str, wrong: 
         load_config("ngram", [f"model.{key}={wrong}"])
     with pytest.raises(ConfigError, match=r"unknown key 'model\.ordre' \(did you mean 'order'"):
         load_config("ngram", ["model.ordre=3"])
+
+
+# ------------------------------------------------------------------------------------------------- models of pairs
+
+LSTM = {"kind": "lstm", "size": 12, "dropout": 0.1}
+GRU = {"kind": "gru", "size": 12, "dropout": 0.1}
+TRANSFORMER = {"kind": "transformer", "size": 16, "layers": 2, "heads": 2, "dropout": 0.1}
+CONVOLUTION = {"kind": "convolution", "size": 12, "layers": 2, "dropout": 0.1}
+NOTHING = {"kind": "none"}
+COVERAGE = {"kind": "coverage", "size": 8}
+LOCATION = {"kind": "location", "size": 8, "filters": 2, "width": 3}
+POINTER = {"copying": {"kind": "pointer"}}
+SELECTIVE = {"copying": {"kind": "selective"}}
+PAIRED: dict[str, dict[str, Any]] = {
+    "rnn": {"encoder": {"kind": "rnn", "size": 12}, "decoder": {"kind": "rnn", "size": 12, "attention": NOTHING}},
+    "fed": {"encoder": GRU, "decoder": {**GRU, "attention": NOTHING, "feed": True, "summary": "sum"}},
+    "lstm": {"encoder": {**LSTM, "layers": 2}, "decoder": {**LSTM, "layers": 2}},
+    "coverage": {"encoder": {**GRU, "bidirectional": False}, "decoder": {**GRU, "attention": COVERAGE}},
+    "convolution": {"encoder": CONVOLUTION, "decoder": CONVOLUTION},
+    "transformer": {"encoder": TRANSFORMER, "decoder": TRANSFORMER},
+    "second look": {"encoder": TRANSFORMER, "decoder": {**TRANSFORMER, "attention": LOCATION}},
+    "copying": {"encoder": LSTM, "decoder": {**LSTM, "attention": COVERAGE}, **POINTER},
+    "copying convolution": {"encoder": CONVOLUTION, "decoder": CONVOLUTION, **POINTER},
+    "copying transformer": {"encoder": TRANSFORMER, "decoder": {**TRANSFORMER, "attention": LOCATION}, **POINTER},
+    "selective": {"encoder": GRU, "decoder": TRANSFORMER, **SELECTIVE},
+}
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "fed": {"kind": "scheduled-sampling", "decay": "linear", "begin": 0.9, "choice": "sample"},
+    "convolution": {"kind": "scheduled-sampling", "decay": "exponential", "begin": 0.8, "end": 0.2},
+    "coverage": {"kind": "teacher-forcing", "coverage": 0.5, "label_smoothing": 0.1},
+    "copying": {"kind": "scheduled-sampling", "decay": "constant", "begin": 0.5},
+}
+paired = pytest.mark.parametrize("name", sorted(PAIRED))
+
+
+def pair_model(name: str, vocabulary_size: int) -> Seq2Seq:
+    torch.manual_seed(0)
+    tree = {"kind": "seq2seq", "embedding": {"size": 10}, **PAIRED[name]}
+    config = load_config({"model": tree, "data": {"kind": "pairs"}, "objective": {"kind": "teacher-forcing"}}).model
+    return build_seq2seq(config, vocabulary_size).eval()
+
+
+def sources(*rows: list[int]) -> Source:
+    width = max(map(len, rows))
+    tokens = torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows])
+    return Source(tokens, torch.tensor([len(row) for row in rows]))
+
+
+def repeated(source: Source, times: int) -> Source:
+    return Source(source.tokens.repeat(times, 1), source.lengths.repeat(times))
+
+
+@pytest.fixture
+def pairs(corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """The configuration that trains a model of pairs to say sentences backwards, each of which has its own name."""
+    monkeypatch.setattr("seqloom.runs.training.report_seq2seq", lambda trained: None)
+    lines = corpus_file.read_text(encoding="utf-8").splitlines()
+    rows = [[f"name{number}", *line.split()] for number, line in enumerate(lines)]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{' '.join(row)}\t{' '.join(reversed(row))}\n" for row in rows), encoding="utf-8")
+
+    def make(name: str, **training: Any) -> dict[str, Any]:
+        return {
+            "text": {"kind": "whitespace", "min_count": 2},
+            "data": {"kind": "pairs", "train": str(path), "batch_tokens": 160},
+            "model": {"kind": "seq2seq", "embedding": {"size": 10, "dropout": 0.1}, **PAIRED[name]},
+            "objective": OBJECTIVES.get(name, {"kind": "teacher-forcing"}),
+            "training": {"steps": 6, "log_every": 1, "validate_every": 3, "device": "cpu", **training},
+        }
+
+    return make
+
+
+@paired
+def test_constructing_a_model_of_pairs_has_no_side_effects(
+    name: str, pairs: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    state = torch.get_rng_state()
+    config = load_config(pairs(name))
+    assert load_config(config.model_dump()) == config
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not list((tmp_path / "here").iterdir())
+
+
+@paired
+def test_probabilities_of_all_targets_of_a_source_sum_to_one(name: str) -> None:
+    size, length = 6, 3
+    model = pair_model(name, size)
+    copies = "copying" in PAIRED[name]
+    source = sources([4, size, 5, size + 1, EOS] if copies else [4, 5, 5, 4, EOS])
+    words = [token for token in range(size + 2 * copies) if token != EOS]
+    total = 0.0
+    for ended, lengths in ((True, range(length)), (False, [length])):
+        for bodies in (list(itertools.product(words, repeat=n)) for n in lengths):
+            rows = torch.tensor([[*body, EOS] if ended else list(body) for body in bodies])
+            total += sum_of_steps(model, rows, repeated(source, len(rows))).exp().sum().item()
+    assert total == pytest.approx(1.0, abs=1e-5)
+
+
+@paired
+def test_stepwise_scores_of_targets_equal_parallel_scores(name: str) -> None:
+    model = pair_model(name, 11)
+    rows = torch.randint(4, 11, (5, 12))
+    source = sources([4, 5, EOS], [6, EOS], [4, 4, 7, 8, EOS], [10, 9, EOS], [5, EOS])
+    with torch.inference_mode():
+        parallel = model.log_prob(rows, source)
+    torch.testing.assert_close(sum_of_steps(model, rows, source), parallel, rtol=1e-5, atol=1e-5)
+
+
+@paired
+def test_padding_of_neither_side_changes_the_score_of_a_pair(name: str) -> None:
+    model = pair_model(name, 11)
+    with torch.inference_mode():
+        alone = model.log_prob(torch.tensor([[5, 6, 7, EOS]]), sources([8, 4, EOS]))
+        padded = torch.tensor([[5, 6, 7, EOS, PAD, PAD], [8, 9, 10, 4, 5, EOS]])
+        together = model.log_prob(padded, sources([8, 4, EOS], [9, 9, 4, 7, 6, 5, EOS]))
+    torch.testing.assert_close(together[:1], alone, rtol=1e-5, atol=1e-5)
+
+
+@paired
+def test_a_prefix_read_at_once_equals_one_read_step_by_step(name: str) -> None:
+    model, source = pair_model(name, 11), sources([7, 4, 9, EOS])
+    prefix = torch.tensor([[BOS, 5, 6, 7, 8]])
+    with torch.inference_mode():
+        at_once, _ = model.read(model.start(1, source), prefix)
+        state = model.start(1, source)
+        for token in prefix[0]:
+            stepwise, state = model.step(state, token[None])
+    torch.testing.assert_close(stepwise, at_once, rtol=1e-5, atol=1e-5)
+
+
+@paired
+def test_sampling_targets_is_reproducible_and_beam_search_agrees_with_log_prob(name: str) -> None:
+    model, source = pair_model(name, 11), sources([7, 4, 9, EOS], [5, EOS])
+    drawn = model.sample(2, max_length=9, seed=3, source=source)
+    assert drawn == model.sample(2, max_length=9, seed=3, source=source)
+    assert drawn != model.sample(2, max_length=9, seed=4, source=source)
+    found = beam_search(model, [[5, 6], [8]], 3, Limits(max_length=6), n_best=3, source=source)
+    for row, (prefix, several) in enumerate(zip([[5, 6], [8]], found, strict=True)):
+        own = Source(source.tokens[row : row + 1], source.lengths[row : row + 1])
+        for hypothesis in several:
+            with torch.inference_mode():
+                begin = model.log_prob(torch.tensor([prefix]), own)
+                whole = model.log_prob(torch.tensor([[*prefix, *hypothesis.tokens]]), own)
+            assert hypothesis.log_prob == pytest.approx((whole - begin).item(), abs=1e-4)
+
+
+@paired
+def test_fitting_pairs_improves_and_save_load_gives_identical_scores(
+    name: str, pairs: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    config = pairs(name, steps=24, validate_every=12, optimizer={"learning_rate": 0.02})
+    model = seqloom.train(config, out=tmp_path / "run")
+    losses = [entry["loss"] for entry in read_metrics(tmp_path / "run") if "loss" in entry]
+    assert losses[-1] < losses[0] - 0.2
+    loaded = seqloom.load(tmp_path / "run", device="cpu")
+    texts = ["the cat sat on the log", "name7 a dog", "x"]
+    assert loaded.score(texts, texts) == model.score(texts, texts)
+    assert loaded.generate(texts, n_best=2) == model.generate(texts, n_best=2)
+
+
+@paired
+def test_interrupted_and_resumed_training_on_pairs_equals_uninterrupted(
+    name: str, pairs: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    seqloom.train(pairs(name), out=tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
+    first, last = sorted((tmp_path / "resumed" / "checkpoints").iterdir())
+    assert (first.name, last.name) == ("step-00000003", "step-00000006")
+    shutil.rmtree(last)  # as if the process had died after step 3
+    seqloom.train(pairs(name), out=tmp_path / "resumed", resume=True)
+    assert _figures(tmp_path / "resumed") == _figures(tmp_path / "whole")
+    for file in ("model.safetensors", "checkpoints/step-00000006/training.safetensors"):
+        assert (tmp_path / "resumed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+@paired
+def test_bad_parameters_of_models_of_pairs_are_rejected_by_name(
+    name: str, pairs: Callable[..., dict[str, Any]]
+) -> None:
+    model = load_config(pairs(name)).model.model_dump()
+    parts = {"encoder": model["encoder"], "decoder": model["decoder"], "copying": model["copying"]}
+    parts["decoder.attention"] = model["decoder"]["attention"]
+    for part, options in parts.items():
+        for key, value in options.items():
+            if key == "kind" or isinstance(value, bool | dict):
+                continue
+            wrong = "nonsense" if isinstance(value, str) else -1
+            with pytest.raises(ConfigError, match=rf"model\.{part}\.{key}"):
+                load_config(pairs(name), [f"model.{part}.{key}={wrong}"])
+        with pytest.raises(ConfigError, match=rf"unknown key 'model\.{part}\.sizze'"):
+            load_config(pairs(name), [f"model.{part}.sizze=3"])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.decoding import top as decoding_top
-from seqloom.decoding.top import top, top_sums
+from seqloom.decoding.top import first_largest, top, top_sums
 
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=9, max_size=9), min_size=1, max_size=4), st.integers(1, 9))
@@ -38,8 +38,22 @@ def test_the_best_sums_are_the_same_when_the_hopeless_ones_are_not_added(
     totals = torch.randn(prompts, beam, dtype=torch.float64, generator=generator).round(decimals=1)
     if beam > 10:
         totals[0, 5] = -torch.inf
-    expected = top((totals.view(-1, 1) + terms).view(prompts, -1), count)
+    sums = (totals.view(-1, 1) + terms).view(prompts, -1)
+    expected = [part[:, :count] for part in sums.sort(dim=1, descending=True, stable=True)]
     monkeypatch.setattr(decoding_top, "MANY", 0)
+    monkeypatch.setattr(decoding_top, "STRETCH", 2)
     values, places = top_sums(totals, terms, count)
     assert torch.equal(values, expected[0])
     assert torch.equal(places, expected[1])
+
+
+@pytest.mark.parametrize("size", [128, 130, 191, 7])
+@pytest.mark.parametrize("rounded", [True, False])
+def test_the_first_of_the_largest_is_found_stretch_by_stretch(
+    monkeypatch: pytest.MonkeyPatch, size: int, rounded: bool
+) -> None:
+    monkeypatch.setattr(decoding_top, "MANY", 64)
+    values = torch.randn(200, size, generator=torch.Generator().manual_seed(size))
+    values = values.round() if rounded else values
+    expected = values.sort(dim=1, descending=True, stable=True).indices[:, 0]
+    assert torch.equal(first_largest(values), expected)

@@ -27,7 +27,8 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 CHINESE = ROOT / "README.zh.md"
 FENCE = re.compile(r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-TINY = "data.batch_size=4 data.length=8 training.steps=2 training.device=cpu"
+TINY = ["training.steps=2", "training.device=cpu"]
+SHORT = {"text": ["data.batch_size=4", "data.length=8"], "pairs": ["data.batch_tokens=256"]}
 SENTENCES = """\
 The first text is short.
 Once upon a time a second text was written, and it was longer than the first.
@@ -65,10 +66,14 @@ def test_what_a_page_shows_runs(
     training, comparing = import_module("seqloom.runs.training"), import_module("seqloom.runs.comparison")
     monkeypatch.setattr(training, "load_config", short_config)
     monkeypatch.setattr(comparing, "load_config", short_config)
+    monkeypatch.setattr(import_module("seqloom.runs.pair_training"), "DECODED", 4)
     monkeypatch.setattr(comparing, "_budget", lambda config: 64)
     for speed in ("_scoring_speed", "_generation_speed"):  # measuring takes longer than the rest together
         monkeypatch.setattr(comparing, speed, lambda *_: 1.0)
     (tmp_path / "my.txt").write_text(SENTENCES * 40, encoding="utf-8")
+    for language in ("en", "de"):
+        lines = [f"{number} {language} {line}" for number in range(40) for line in SENTENCES.splitlines()]
+        (tmp_path / f"my.{language}").write_text("\n".join(lines), encoding="utf-8")
     names: dict[str, object] = {}
     with chdir(tmp_path):
         for block in blocks(page):
@@ -82,7 +87,8 @@ def test_what_a_page_shows_runs(
 
 def short_config(source, settings=()):
     """A configuration as asked for, but for two steps of small batches."""
-    return load_config(source, [*settings, *TINY.split()])
+    config = load_config(source, settings)
+    return load_config(source, [*settings, *TINY, *SHORT[config.data.kind]])
 
 
 def run(command: str, monkeypatch: pytest.MonkeyPatch, standard_input: Input) -> int:

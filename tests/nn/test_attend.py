@@ -29,7 +29,7 @@ def make_mask(kind: str, time: int, length: int, dtype: torch.dtype = torch.floa
     if kind == "padding":
         return padding
     if kind == "window":
-        return causal_mask(max(length - time, 0), time, torch.device("cpu"))[:, :length]
+        return causal_mask(max(length - time, 0), time, length, torch.device("cpu"))
     if kind == "bias":
         return bias
     if kind == "masked bias":

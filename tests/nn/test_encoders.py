@@ -285,7 +285,7 @@ def test_relative_positions_add_the_bias_of_the_distance_on_either_side() -> Non
     torch.manual_seed(0)
     encoder = shaken(TransformerEncoder(SIZE, SIZE, 1, HEADS, positions="relative"))
     weight = encoder.positions.weight
-    bias = encoder.positions.bias(0, 4, weight)
+    bias = encoder.positions.bias(0, 4, 4, weight)
     for query in range(4):
         for key in range(4):
             distance = query - key

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seqloom.errors import UserError
 from seqloom.nn import Transformer
-from seqloom.nn.cache import SMALLEST
+from seqloom.nn.cache import ROOM
 from seqloom.nn.positions import (
     LearnedPositions,
     RelativePositions,
@@ -143,7 +143,7 @@ def test_relative_buckets_are_those_of_t5() -> None:
 
 def test_relative_bias_is_that_of_the_bucket_of_each_distance() -> None:
     positions = RelativePositions(HEADS)
-    bias = positions.bias(3, 2, torch.zeros(1))
+    bias = positions.bias(3, 2, 5, torch.zeros(1))
     assert bias.shape == (HEADS, 2, 5)
     for query in range(2):
         for key in range(3 + query + 1):
@@ -169,16 +169,17 @@ def test_a_step_writes_into_the_cache_until_it_is_full_then_doubles_it() -> None
     layer = Transformer(SIZE, SIZE, 2, HEADS).double().eval()
     _, state = layer(vectors(3), layer.start(BATCH, vectors(3)))
     _, state = layer(vectors(1), state)
-    assert all(tensor.shape == (BATCH, HEADS, SMALLEST, SIZE // HEADS) for tensor in state.values())
+    capacity = 4 + ROOM
+    assert all(tensor.shape == (BATCH, HEADS, capacity, SIZE // HEADS) for tensor in state.values())
     before = pointers(state)
-    while state.position < SMALLEST:
+    while state.position < capacity:
         _, state = layer(vectors(1), state)
         assert pointers(state) == before
     _, state = layer(vectors(1), state)
     assert all(pointers(state)[name] != pointer for name, pointer in before.items())
-    assert all(tensor.size(2) == 2 * SMALLEST for tensor in state.values())
+    assert all(tensor.size(2) == capacity + 1 + ROOM for tensor in state.values())
     reordered = state.reorder(torch.tensor([1, 0]))
-    assert all(tensor.size(2) == 2 * SMALLEST for tensor in reordered.values())
+    assert all(tensor.size(2) == capacity + 1 + ROOM for tensor in reordered.values())
 
 
 def test_residual_projections_start_smaller_the_deeper_the_network() -> None:

@@ -101,7 +101,8 @@ def generate(
     )
     named = _named("--fuse", fuse), _named("--rerank", rerank)
     model = load(run, device)
-    fusing: list[Any] = [(load(other, device), weight) for other, weight in named[0]]
+    load_other = load if isinstance(model, TrainedSeq2Seq) else TrainedLanguageModel.load
+    fusing: list[Any] = [(load_other(other, device), weight) for other, weight in named[0]]
     reranking = [(TrainedLanguageModel.load(other, device), weight) for other, weight in named[1]]
     if isinstance(model, TrainedSeq2Seq):
         if prompt is None and input is None:

@@ -30,14 +30,16 @@ def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = Fa
 
     model = load(run, device)
     log_prob, tokens, unknown, known = 0.0, 0, 0, 0.0
+    read = 0
     for batch in read_batches(input, 1024):
-        for text, found in zip(batch, _scores(model, batch, input), strict=True):
+        for text, found in zip(batch, _scores(model, batch, input, read), strict=True):
             log_prob, tokens, unknown = log_prob + found.log_prob, tokens + found.tokens, unknown + found.unknown
             known += found.known_log_prob
             if json:
                 print_json({"log_prob": found.log_prob, "tokens": found.tokens, "unknown": found.unknown})
             else:
                 typer.echo(f"{found.log_prob:.4f}\t{found.tokens}\t{found.unknown}\t{text}")
+        read += len(batch)
     total = Likelihood(log_prob, tokens, tokens, tokens, unknown, known)
     perplexities = (total.perplexity, total.known_perplexity) if tokens else (None, None)
     if json:
@@ -49,14 +51,14 @@ def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = Fa
             typer.echo(f"{name}\t" + (f"{value:.4f}" if value is not None else "none (no text)"))
 
 
-def _scores(model: Trained, lines: list[str], input: str) -> list[Score]:
+def _scores(model: Trained, lines: list[str], input: str, read: int) -> list[Score]:
     from seqloom.errors import DataError
     from seqloom.runs import TrainedSeq2Seq
 
     if not isinstance(model, TrainedSeq2Seq):
         return model.score(lines)
     pairs = [line.split("\t") for line in lines]
-    for line, pair in zip(lines, pairs, strict=True):
+    for number, pair in enumerate(pairs, start=read + 1):
         if len(pair) < 2:
-            raise DataError(f"{input}: no tab in {line[:40]!r}; a model of pairs scores lines of source, tab, target")
+            raise DataError(f"{input}, line {number}: no tab; a model of pairs scores lines of source, tab, target")
     return model.score([pair[0] for pair in pairs], [pair[1] for pair in pairs])

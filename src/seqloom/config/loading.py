@@ -36,7 +36,8 @@ def load_config(source: str | Path | Mapping[str, Any], settings: Iterable[str] 
     """The configuration of a preset, a YAML file or a mapping, with `key=value` settings on top.
 
     A setting that changes a `kind` drops the keys of the old kind that the new one does not have, and
-    `training.steps` takes the place of `training.epochs` (and the other way round).
+    `training.steps` takes the place of `training.epochs` (and the other way round). With another `data.train`, the
+    validation and test data of the source are no longer meant.
     """
     if isinstance(source, Mapping):
         where, tree = "the configuration", deepcopy(dict(source))
@@ -44,6 +45,8 @@ def load_config(source: str | Path | Mapping[str, Any], settings: Iterable[str] 
         path = _find(str(source))
         where = f"preset {source}" if path.parent == PRESETS else str(path)
         tree = read_yaml(path)
+    settings = list(settings)
+    _forget_held_out(tree, {setting.partition("=")[0] for setting in settings})
     for setting in settings:
         _apply(tree, setting)
     _fill_kinds(tree, RunConfig)
@@ -77,6 +80,14 @@ def _find(name: str) -> Path:
     raise ConfigError(f"{name!r} is neither a preset nor a configuration file{did_you_mean(name, preset_names())}")
 
 
+def _forget_held_out(tree: Tree, keys: set[str]) -> None:
+    """Other training data, of which nothing was held out there."""
+    data = tree.get("data")
+    if "data.train" in keys and isinstance(data, dict):
+        data.pop("valid", None)
+        data.pop("test", None)
+
+
 def _apply(tree: Tree, setting: str) -> None:
     key, separator, text = setting.partition("=")
     if not separator or not key:
@@ -95,7 +106,7 @@ def _apply(tree: Tree, setting: str) -> None:
         if not isinstance(node, dict):
             raise ConfigError(f"--set {setting}: {name!r} is a value, it has no keys below it")
     if last == "kind" and node.get("kind", value) != value:
-        known = _fields(_class_at(parents, str(value)))
+        known = _fields(_class_at(tree, parents, str(value)))
         for stale in [name for name in node if name not in known]:
             del node[stale]
     if parents == ["training"] and last in ("steps", "epochs") and value is not None:
@@ -137,15 +148,17 @@ def _choose(choices: Sequence[type[BaseModel]], kind: Any) -> type[BaseModel] | 
     return next((choice for choice in choices if kind in get_args(choice.model_fields["kind"].annotation)), None)
 
 
-def _class_at(keys: Sequence[str], kind: str) -> type[BaseModel] | None:
-    """The schema class of the part at `keys`, when its kind is `kind`."""
+def _class_at(tree: Tree, keys: Sequence[str], kind: str) -> type[BaseModel] | None:
+    """The schema class of the part of `tree` at `keys`, when its kind is `kind`."""
     current: type[BaseModel] | None = RunConfig
+    part: Any = tree
     for position, key in enumerate(keys):
         if current is None or key not in current.model_fields:
             return None
         last = position == len(keys) - 1
         field = current.model_fields[key]
-        inner = kind if last else getattr(field.default, "kind", None)
+        part = part.get(key, {})
+        inner = kind if last else part.get("kind", getattr(field.default, "kind", None))
         current = _choose(_choices(field.annotation), inner)
     return current
 

@@ -46,11 +46,17 @@ class PairBatch:
         """How many targets there are to predict, padding left out."""
         return int(self.target_lengths.sum())
 
+    @cached_property
+    def places(self) -> Tensor:
+        """[tokens]: where the targets that are not padding stand, row after row."""
+        return (self.targets.flatten() != PAD).nonzero().squeeze(1)
+
     def to(self, device: torch.device) -> PairBatch:
         """The same batch on `device`."""
         tensors = (self.source, self.target_inputs, self.targets, self.source_lengths, self.target_lengths)
         moved = PairBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
-        vars(moved)["tokens"] = self.tokens  # counted here: a GPU would be waited for
+        vars(moved)["tokens"] = self.tokens  # counted and found here: a GPU would be waited for
+        vars(moved)["places"] = self.places.to(device, non_blocking=True)
         return moved
 
 

@@ -45,45 +45,51 @@ def beam_search(
         return []
     log_probs, state, forced = read_prompts(model, prompts, source)
     device, vocabulary = log_probs.device, log_probs.shape[1]
-    penalties = penalties.to(device)
-    begins = forced.counts
     ranking = Ranking(len(prompts), n_best, device)
-
-    active = torch.arange(len(prompts), device=device)  # the prompts that are still searched
+    # What the search itself counts stays on the processor. What it must know of a step comes there at once: on a GPU,
+    # each question of its own would wait for all that is under way.
+    begins = forced.counts.cpu()
+    active = torch.arange(len(prompts))  # the prompts that are still searched
     totals = torch.zeros(len(prompts), 1, dtype=torch.float64, device=device)  # log p of [prompts, beam]
     histories = torch.empty(len(prompts), 1, 0, dtype=torch.long, device=device)  # [prompts, beam, step]
     step = 0
     while True:
         beam = totals.shape[1]
-        lengths = forced.lengths(step)
-        allowed = forced.impose(limits.restrict(log_probs, lengths), step)
-        lengths = lengths[::beam] + 1  # [prompts]: with the token of this step
+        lengths = step - begins[active]  # [prompts]: tokens generated so far; negative inside the prompt
+        allowed = limits.restrict(log_probs, lengths.repeat_interleave(beam))
+        allowed = forced.impose(allowed, step)
         # At most one extension in each of the beam's rows is <eos>: twice the width fills the beam again.
         values, places = top_sums(totals, allowed, min(2 * width, beam * vocabulary))
-        refuse_nan(values[:, 0])
 
-        at_limit = lengths == limits.max_length
-        ends = (places % vocabulary == EOS) | at_limit[:, None]
+        at_limit = lengths + 1 == limits.max_length
+        ends = (places % vocabulary == EOS) | at_limit.to(device)[:, None]
         ending = values[:, :width].masked_fill(~ends[:, :width], IMPOSSIBLE)
-        if (ending > IMPOSSIBLE).any():
-            sequences = _extend(histories, places[:, :width], vocabulary)
-            ranking.add(active, ending, sequences, penalties[lengths.clamp(min=0)])
+        divisors = penalties[(lengths + 1).clamp(min=0)].to(device)
+        searched = active.to(device)
+        ranking.add(searched, ending, _extend(histories, places[:, :width], vocabulary), divisors)
 
         # Places in order are sequences in the order of their ids, as long as the beam itself is kept in that order.
         # So `top`, which prefers the first of equals, prefers the same sequence whatever the beam's width is.
         going_on = ends.int().argsort(dim=1, stable=True)[:, : min(width, beam * (vocabulary - 1))]
+        impossible = values[:, 0].isnan()
         places, order = places.gather(1, going_on).sort(dim=1)
         totals = values.gather(1, going_on).gather(1, order)
-        can_improve = totals.amax(dim=1) / penalties[-1] > ranking.worst(active)
-        going = (can_improve & ~at_limit).nonzero().squeeze(1)
+        can_improve = totals.amax(dim=1) / float(penalties[-1]) > ranking.worst(searched)
+        parents = places // vocabulary
+        moved = (parents != torch.arange(parents.shape[1], device=device)).any(dim=1)
+        not_a_number, improvable, reordered = torch.stack([impossible, can_improve, moved]).cpu()
+        refuse_nan(not_a_number)
+        going = (improvable & ~at_limit).nonzero().squeeze(1)
         if not len(going):
             return ranking.hypotheses(begins)
 
-        active, totals, places = active[going], totals[going], places[going]
-        origins = (going[:, None] * beam + places // vocabulary).flatten()
-        histories = _extend(histories[going], places, vocabulary)
-        if not torch.equal(origins, torch.arange(len(log_probs), device=device)):
-            state, forced = state.reorder(origins, going), forced.reorder(origins)
+        active, chosen = active[going], going.to(device)
+        if len(going) < len(places):
+            totals, places, parents, histories = (each[chosen] for each in (totals, places, parents, histories))
+        histories = _extend(histories, places, vocabulary)
+        if len(going) < len(improvable) or beam != places.shape[1] or reordered.any():
+            origins = (chosen[:, None] * beam + parents).flatten()
+            state, forced = state.reorder(origins, chosen), forced.reorder(origins)
         # An impossible sequence only fills its place in the beam; it reads <unk>, for its token may be any.
         tokens = histories[:, :, -1].masked_fill(totals == IMPOSSIBLE, UNK)
         log_probs, state = model.step(state, tokens.flatten())

@@ -48,7 +48,7 @@ def exhaustive_search(
     for length in range(1, limits.max_length + 1):
         allowed = limits.restrict(log_probs, torch.full_like(totals, length - 1))
         extended = totals[:, None] + allowed  # [sequences, vocabulary]
-        refuse_nan(extended)
+        refuse_nan(extended.isnan())
         ending = extended
         if length < limits.max_length:
             ending = torch.full_like(extended, IMPOSSIBLE)

@@ -91,12 +91,12 @@ def stream(
         lengths = step - begins  # tokens generated so far; negative inside the prompt
         allowed = forced.impose(limits.restrict(log_probs, lengths), step)
         chosen = chooser.choose(allowed, sequences[rows], lengths)
-        likely = allowed.gather(1, chosen[:, None]).squeeze(1).double().cpu()
-        tokens = chosen.cpu()
-        tokens[likely == IMPOSSIBLE] = EOS
+        likely = allowed.gather(1, chosen[:, None]).squeeze(1)
+        tokens, likely = torch.stack([chosen.double(), likely.double()]).cpu()  # one transfer
+        tokens = tokens.long().masked_fill(likely == IMPOSSIBLE, EOS)
 
         said = alive & (lengths >= 0)
-        refuse_nan(likely[said])
+        refuse_nan(likely[said].isnan())
         alive = alive & (tokens != EOS) & (lengths + 1 < limits.max_length)
         yield from map(Emission, rows[said].tolist(), tokens[said].tolist(), likely[said].tolist())
 
@@ -107,8 +107,9 @@ def stream(
         # copies fewer than 3/4 + (3/4)^2 + ... = 3 times the rows we began with, however many moments rows end at.
         if len(rows) - going >= len(rows) / 4:
             left = alive.nonzero().squeeze(1)
-            state, forced = state.reorder(left.to(device)), forced.reorder(left.to(device))
-            rows, begins, tokens, alive = rows[left], begins[left], tokens[left], alive[left]
-        # A row that ended but was not dropped yet reads <unk>, for <eos> is never read.
-        log_probs, state = model.step(state, tokens.masked_fill(~alive, UNK).to(device))
+            kept = left.to(device)
+            state, forced, chosen = state.reorder(kept), forced.reorder(kept), chosen[kept]
+            rows, begins, alive = rows[left], begins[left], alive[left]
+        # A row that ended but was not dropped yet reads <unk>, for <eos> is never read; nobody hears what it says.
+        log_probs, state = model.step(state, chosen.masked_fill(chosen == EOS, UNK))
         step += 1

@@ -34,16 +34,16 @@ class Limits:
             raise ConfigError(f"min_length must be between 0 and max_length ({self.max_length}), not {self.min_length}")
 
     def restrict(self, log_probs: Tensor, lengths: Tensor) -> Tensor:
-        """A copy of `log_probs` [rows, vocabulary] with what row r, `lengths[r]` tokens long, may not say at -inf.
+        """`log_probs` [rows, vocabulary], changed in place: -inf for what row r, `lengths[r]` tokens long, may not say.
 
         `lengths` may be on the processor while `log_probs` is on a GPU.
         """
-        allowed = log_probs.clone()  # the model may have given us a view of its own table
+        allowed = log_probs
         never = slice(PAD if self.unknown else UNK, BOS + 1)  # <unk>, <pad>, <bos> are neighbours
         allowed[:, never] = IMPOSSIBLE
         too_early = lengths + 1 < self.min_length
         if too_early.any():
-            ending = log_probs[:, EOS]
+            ending = log_probs[:, EOS].clone()
             allowed[:, EOS] = IMPOSSIBLE
             has_more_to_say = allowed.amax(dim=1) > IMPOSSIBLE
             waits = too_early.to(log_probs.device) & has_more_to_say

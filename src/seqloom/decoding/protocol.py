@@ -23,7 +23,10 @@ class StepModel(Protocol):
         """The state of `size` sequences before anything was read (conditioned on `source` for seq2seq models)."""
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """Read one token per row, [batch]; return log p(next | all read so far), [batch, vocabulary], natural log."""
+        """Read one token per row, [batch]; return log p(next | all read so far), [batch, vocabulary], natural log.
+
+        What comes back is the caller's to change.
+        """
 
     def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read a run of tokens per row, [batch, time] with time >= 1, faster than stepping; return as `step` does."""

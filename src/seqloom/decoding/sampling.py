@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seqloom.decoding.limits import IMPOSSIBLE
-from seqloom.decoding.top import top
+from seqloom.decoding.top import first_largest, top
 from seqloom.decoding.uniforms import uniforms
 from seqloom.errors import ConfigError
 
@@ -32,7 +32,7 @@ class Greedy:
     """The most probable token; of several, the one with the lowest id."""
 
     def choose(self, log_probs: Tensor, sequences: Tensor, steps: Tensor) -> Tensor:
-        return log_probs.argmax(dim=1)
+        return first_largest(log_probs)
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,21 @@ from torch import Tensor
 
 from seqloom.errors import SeqloomError
 
-MANY = 1 << 16  # sums from which on it pays not to compute them all
+STRETCH = 64  # columns of which the processor finds the largest first: that is fast, and says where to look
+MANY = 1 << 10  # columns from which on it pays
 
 
 def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` largest of each row of `values` [rows, size], largest first, and where they stand.
 
     Among equals the first wins. `torch.topk` leaves open which of several equals it returns, so it is used to find the
-    largest, but not to order them; a row whose last place is contested by equals is sorted as a whole.
+    largest, but not to order them; a row whose last place is contested by equals is sorted as a whole. (On a GPU, it
+    selects the first of equals by itself.)
     """
     if count < values.shape[1]:
-        best, places = values.topk(count + 1, dim=1)
+        best, places = _some_largest(values, count + 1)
         contested = (best[:, -2] == best[:, -1]) & (best[:, -1] > -torch.inf)
-        if not contested.any():
+        if values.is_cuda or not contested.any():
             places = places[:, :count].sort(dim=1).values
             best, order = values.gather(1, places).sort(dim=1, descending=True, stable=True)
             return best, places.gather(1, order)
@@ -27,47 +29,55 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best[:, :count], places[:, :count]
 
 
+def first_largest(values: Tensor) -> Tensor:
+    """Where the largest of each row of `values` [rows, size] stands; of equals, the first."""
+    if values.is_cuda or values.shape[1] < MANY:
+        return values.argmax(1)
+    stretches, rest = values.shape[1] // STRETCH, values.shape[1] % STRETCH
+    largest = values[:, : stretches * STRETCH].unflatten(1, (stretches, STRETCH)).amax(2)
+    start = largest.argmax(1) * STRETCH
+    within = values.gather(1, start[:, None] + torch.arange(STRETCH))
+    found = start + within.argmax(1)
+    if not rest:
+        return found
+    ending = values[:, -rest:]
+    later = ending.amax(1) > within.amax(1)
+    return torch.where(later, stretches * STRETCH + ending.argmax(1), found)
+
+
 def top_sums(totals: Tensor, terms: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """`top` of all totals[p, b] + terms[p * beam + b, v], for each p; places count through the beam's words in order.
 
     totals: [prompts, beam], float64; terms: [prompts * beam, vocabulary].
 
-    Most of so many sums are hopeless, and on the processor adding and comparing them all is what takes the time. The
-    largest terms of some stretches of the vocabulary are found fast; the last of the `count` best among those is a
-    bound below which nothing can be among the best, and only what reaches it is added up.
+    Only the largest `count` terms of a row can be among the largest sums, so that only those are added up.
     """
     prompts, beam = totals.shape
     vocabulary = terms.shape[1]
-    stretches = -(-2 * (count + 1) // beam)
-    if not terms.is_cuda and beam * vocabulary >= MANY and stretches <= vocabulary:
-        size = vocabulary // stretches
-        largest = terms[:, : stretches * size].unflatten(1, (stretches, size)).amax(2)
-        sums = (totals.view(-1, 1) + largest).view(prompts, beam * stretches)
-        bounds = sums.topk(count + 1, dim=1).values[:, -1:]  # [prompts, 1]
-        if bounds.isfinite().all():
-            return _reaching(bounds, totals, terms, count)
-    return top((totals.view(-1, 1) + terms).view(prompts, beam * vocabulary), count)
+    largest, words = top(terms, min(count, vocabulary))
+    words, order = words.sort(dim=1)  # in order of place, so that `top` prefers the first of equal sums
+    sums = (totals.view(-1, 1) + largest.gather(1, order)).view(prompts, -1)
+    best, columns = top(sums, count)
+    places = (torch.arange(beam, device=words.device).repeat(prompts)[:, None] * vocabulary + words).view(prompts, -1)
+    return best, places.gather(1, columns)
 
 
-def _reaching(bounds: Tensor, totals: Tensor, terms: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`top_sums` among the sums that reach the bounds; there are more than `count` for each prompt."""
-    prompts, beam = totals.shape
-    needed = bounds - totals
-    needed = (needed - 1e-6 * needed.abs()).to(terms.dtype)  # a little less, for it is rounded
-    rows, words = (terms >= needed.view(-1, 1)).nonzero(as_tuple=True)
-    sums = totals.view(-1)[rows] + terms[rows, words]
-    owners = rows // beam
-    sizes = torch.bincount(owners, minlength=prompts)
-    columns = torch.arange(len(rows)) - (sizes.cumsum(0) - sizes)[owners]
-    values = torch.full((prompts, int(sizes.max())), -torch.inf, dtype=totals.dtype)
-    places = torch.zeros(values.shape, dtype=torch.long)
-    values[owners, columns] = sums
-    places[owners, columns] = rows % beam * terms.shape[1] + words
-    best, order = top(values, count)
-    return best, places.gather(1, order)
+def _some_largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """As `topk`. The processor looks only at stretches whose largest is among the `count` largest of all stretches."""
+    stretches = values.shape[1] // STRETCH
+    if values.is_cuda or values.shape[1] < MANY or 2 * count > stretches:
+        best = values.topk(count, dim=1)
+        return best.values, best.indices
+    largest = values[:, : stretches * STRETCH].unflatten(1, (stretches, STRETCH)).amax(2)
+    starts = largest.topk(count, dim=1).indices * STRETCH
+    columns = (starts[:, :, None] + torch.arange(STRETCH)).flatten(1)
+    ending = torch.arange(stretches * STRETCH, values.shape[1]).expand(len(values), -1)
+    columns = torch.cat([columns, ending], dim=1)
+    best = values.gather(1, columns).topk(count, dim=1)
+    return best.values, columns.gather(1, best.indices)
 
 
-def refuse_nan(log_probs: Tensor) -> None:
-    """Stop when a model's log-probabilities are not numbers, rather than generate nonsense."""
-    if log_probs.isnan().any():
+def refuse_nan(not_a_number: Tensor) -> None:
+    """Stop when some of a model's log-probabilities are not numbers, rather than generate nonsense."""
+    if not_a_number.any():
         raise SeqloomError("the model's probabilities are not numbers (NaN): its training diverged; train it again")

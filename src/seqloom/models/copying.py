@@ -13,7 +13,7 @@ from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn import Embedding, OutputLayer, State
 from seqloom.nn.decoders import Decoder, Reading
 from seqloom.nn.encoders import Encoder, Encoding
-from seqloom.text.special import EOS, PAD, UNK
+from seqloom.text.special import EOS, UNK
 
 SMALLEST = 1e-30  # a probability that stands for 0: its logarithm is finite, and so are gradients
 
@@ -57,14 +57,14 @@ class CopyingSeq2Seq(Seq2Seq):
         return self._mixture(reading, state)
 
     def _mixture(self, reading: Reading, state: State) -> Tensor:
-        """log p of all words: [rows, time, vocabulary + places]."""
+        """log p of all words: [rows, time, vocabulary + places]; -inf beyond the unknown words of a source."""
         tokens, copied = self._copied(reading, state)
         generate, copy = self._gates(reading.features, copied)
         known = (self.output.log_probs(reading.features).float() + generate).exp()
-        probabilities = F.pad(known, (0, tokens.size(1)))
+        probabilities = F.pad(known.clamp(min=SMALLEST), (0, tokens.size(1)))
         shares = copied * copy.exp()
         probabilities.scatter_add_(2, tokens.unsqueeze(1).expand_as(shares), shares)
-        return probabilities.clamp_(min=SMALLEST).log_()
+        return probabilities.log()
 
     def judge(self, reading: Reading, state: State, targets: Tensor) -> Tensor:
         tokens, copied = self._copied(reading, state)
@@ -74,10 +74,10 @@ class CopyingSeq2Seq(Seq2Seq):
         named = named.masked_fill(targets >= self.vocabulary_size, math.log(SMALLEST))
         return torch.logaddexp(named, pointed.clamp(min=SMALLEST).log() + copy.squeeze(2))
 
-    def loss(self, reading: Reading, state: State, targets: Tensor, smoothing: float) -> Tensor:
+    def loss(self, reading: Reading, state: State, batch: PairBatch, smoothing: float) -> Tensor:
         if smoothing:
             raise ValueError("label smoothing is for models without copying")
-        return -self.judge(reading, state, targets)[targets != PAD].sum()
+        return -self.judge(reading, state, batch.targets).flatten().index_select(0, batch.places).sum()
 
     def _known(self, tokens: Tensor) -> Tensor:
         """The tokens as the vocabulary knows them."""

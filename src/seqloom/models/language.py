@@ -41,6 +41,10 @@ class LanguageModel(nn.Module, Autoregressive):
         features, state = self(tokens, state)
         return self.output.log_probs(features[:, -1]), state
 
+    def reserve(self, state: State, steps: int) -> State:
+        """The same state with room for so many steps, so that its tensors keep their shapes as it goes on."""
+        return self.features.reserve(state, steps)
+
     @property
     def device(self) -> torch.device:
         """Where the model runs."""

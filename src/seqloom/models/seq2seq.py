@@ -70,10 +70,10 @@ class Seq2Seq(nn.Module, Autoregressive):
         """log p of the targets [rows, time], each after what was read up to it: [rows, time]."""
         return self.output.log_prob(reading.features, targets)
 
-    def loss(self, reading: Reading, state: State, targets: Tensor, smoothing: float) -> Tensor:
-        """Σ -log p(target) over the targets [rows, time] that are not `<pad>`, with label smoothing."""
-        real = targets != PAD
-        return self.output.loss(reading.features[real], targets[real], smoothing)
+    def loss(self, reading: Reading, state: State, batch: PairBatch, smoothing: float) -> Tensor:
+        """Σ -log p(target) over the targets of a batch, with label smoothing; the reading is of its inputs."""
+        features = reading.features.flatten(0, 1).index_select(0, batch.places)
+        return self.output.loss(features, batch.targets.flatten().index_select(0, batch.places), smoothing)
 
     def side_loss(self, encoding: Encoding, batch: PairBatch) -> Tensor | None:
         """What the model learns besides from a batch, a sum over its targets; nothing here."""
@@ -92,6 +92,10 @@ class Seq2Seq(nn.Module, Autoregressive):
         """Read tokens [batch, time]; return log p(next | source, all read so far) [batch, vocabulary] and the state."""
         reading, after = self(tokens, state)
         return self.predict(reading, state), after
+
+    def reserve(self, state: State, steps: int) -> State:
+        """The same state with room for so many steps, so that its tensors keep their shapes as it goes on."""
+        return self.decoder.reserve(state, steps)
 
     def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each token given its source and those before it, [batch, time]: natural log, 0 for `<pad>`."""

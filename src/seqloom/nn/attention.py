@@ -7,8 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.nn.dropout import drop_values
+from seqloom.nn.state import Position
 
 LONGEST_WRITTEN_OUT = 256
+FEW_QUERIES = 16  # on a GPU: one word of each hypothesis
 """Keys up to which attention written out beats the library's kernel on the CPU."""
 SMALLEST_WRITTEN_OUT = 400
 """Multiplications per head from which on it does: the library multiplies smaller batches of matrices naively."""
@@ -58,13 +60,17 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, c
     The library's kernels save time on a GPU and memory on long windows. On the CPU they are slower for all but the
     first words of a sentence, and with dropout save nothing.
     """
-    if queries.device.type == "cpu" and (dropout > 0.0 or _gains_written_out(queries, keys)):
+    if _gains_written_out(queries, keys, dropout):
         return _attend_written_out(queries, keys, values, mask, causal, dropout)
     return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, is_causal=causal)
 
 
-def _gains_written_out(queries: Tensor, keys: Tensor) -> bool:
+def _gains_written_out(queries: Tensor, keys: Tensor, dropout: float) -> bool:
     time, length, size = queries.size(-2), keys.size(-2), keys.size(-1)
+    if queries.device.type != "cpu":  # the library's kernels are made for many queries
+        return not torch.is_grad_enabled() and time <= FEW_QUERIES and length <= LONGEST_WRITTEN_OUT
+    if dropout > 0.0:
+        return True
     return time * length * size >= SMALLEST_WRITTEN_OUT and length <= LONGEST_WRITTEN_OUT
 
 
@@ -100,6 +106,7 @@ def _softmax(scores: Tensor) -> Tensor:
     return F.pad(scores, (0, VECTOR - length), value=-torch.inf).softmax(-1)[..., :length]
 
 
-def causal_mask(start: int, time: int, device: torch.device) -> Tensor:
-    """Which of start + time keys each of the last `time` positions may see: [time, start + time], True for yes."""
-    return torch.ones(time, start + time, dtype=torch.bool, device=device).tril(start)
+def causal_mask(start: Position, time: int, length: int, device: torch.device) -> Tensor:
+    """Which of `length` keys the positions start, ..., start + time - 1 may see: [time, length], True for yes."""
+    keys = torch.arange(length, device=device)
+    return keys <= start + torch.arange(time, device=device)[:, None]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.nn.cache import extend
+from seqloom.nn.cache import extend, reserve, valid
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.state import State
 
@@ -28,7 +28,7 @@ class Average(FeatureLayer):
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         end = state.position + inputs.size(1)
         sums = inputs.cumsum(1) + state["sum"].unsqueeze(1)
-        counts = torch.arange(state.position + 1, end + 1, device=inputs.device, dtype=inputs.dtype)
+        counts = state.position + torch.arange(1, inputs.size(1) + 1, device=inputs.device, dtype=inputs.dtype)
         return sums / counts.unsqueeze(-1), State({"sum": sums[:, -1]}, end)
 
 
@@ -54,12 +54,15 @@ class AttentionAverage(FeatureLayer):
         begin, end = state.position, state.position + inputs.size(1)
         keys = extend(state["keys"], self.key(inputs), begin)
         values = extend(state["inputs"], inputs, begin)
-        steps = torch.arange(end, device=inputs.device)
-        distance = steps[begin:, None] - steps  # [time, end]
+        steps = torch.arange(valid(keys, end).size(1), device=inputs.device)
+        distance = (begin + steps[: inputs.size(1), None]) - steps  # [time, steps]
         penalty = -F.softplus(self.decay) * distance
         bias = penalty.masked_fill(distance < 0, -torch.inf)
         queries = self.query(inputs)
         features = F.scaled_dot_product_attention(
-            queries, keys[:, :end], values[:, :end].to(queries.dtype), attn_mask=bias.to(queries.dtype)
+            queries, valid(keys, end), valid(values, end).to(queries.dtype), attn_mask=bias.to(queries.dtype)
         )
         return features, State({"keys": keys, "inputs": values}, end)
+
+    def reserve(self, state: State, steps: int) -> State:
+        return state.map_rows(lambda cache: reserve(cache, state.position, steps))

@@ -5,24 +5,40 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-SMALLEST = 32  # the first capacity when a cache begins to grow word by word
+from seqloom.nn.state import Position
+
+ROOM = 8  # steps that a cache has room for, at least, when it grows
 
 
-def extend(cache: Tensor, new: Tensor, position: int) -> Tensor:
+def extend(cache: Tensor, new: Tensor, position: Position) -> Tensor:
     """cache [..., capacity, size], of which `position` steps are valid, and new [..., time, size] -> the longer cache.
 
-    Without gradients the new steps are written in place and a full cache doubles its capacity, so that a step costs
-    the same however long the sequence is. With gradients, nothing may be overwritten and the parts are joined anew.
+    Without gradients the new steps are written in place and a full cache grows by a quarter, so that few steps copy it.
+    With gradients, nothing may be overwritten and the parts are joined anew.
     """
+    if isinstance(position, Tensor):
+        return cache.index_copy_(-2, position.view(1), new)
     if position == 0:
         return new
     if torch.is_grad_enabled():
         return torch.cat([cache[..., :position, :], new], dim=-2)
     end = position + new.size(-2)
-    capacity = cache.size(-2)
-    if end > capacity:
-        larger = cache.new_empty(*cache.shape[:-2], max(end, 2 * capacity, SMALLEST), cache.size(-1))
-        larger[..., :position, :] = cache[..., :position, :]
-        cache = larger
+    if end > cache.size(-2):
+        room = max(ROOM, end // 4)  # no more: searches that reorder rows copy it too
+        cache = reserve(cache, position, end + room)
     cache[..., position:end, :] = new
     return cache
+
+
+def valid(cache: Tensor, end: Position) -> Tensor:
+    """The first `end` steps of a cache; all of them where `end` is a tensor, and a mask says which count."""
+    return cache if isinstance(end, Tensor) else cache[..., :end, :]
+
+
+def reserve(cache: Tensor, position: Position, steps: int) -> Tensor:
+    """The cache with room for `steps` steps at least, `position` of which are valid; zeros in the room."""
+    if cache.size(-2) >= steps:
+        return cache
+    larger = cache.new_zeros(*cache.shape[:-2], steps, cache.size(-1))
+    larger[..., :position, :] = cache[..., :position, :]
+    return larger

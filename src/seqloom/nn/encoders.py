@@ -240,7 +240,7 @@ class TransformerEncoder(Encoder):
         inner = feedforward or 4 * size
         stack = [EncoderLayer(size, heads, inner, dropout, norm, activation) for _ in range(layers)]
         for layer in stack:
-            layer.start_weights(additions=2 * layers)
+            layer.start_evenly()
         self.layers = nn.ModuleList(stack)
         self.norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()  # post-norm layers end with one already
 
@@ -255,7 +255,7 @@ class TransformerEncoder(Encoder):
         """Every query sees the real places of its row."""
         places = hidden.size(1)
         visible = mask[:, None, None, :]  # [batch, heads, queries, keys]
-        bias = self.positions.bias(0, places, hidden)
+        bias = self.positions.bias(0, places, places, hidden)
         if bias is not None:
             visible = bias.masked_fill(~visible, -torch.inf)
         return View(visible, False, self.positions.rotation(0, places, hidden))

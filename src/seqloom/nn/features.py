@@ -26,6 +26,10 @@ class FeatureLayer(nn.Module, ABC):
     def start(self, size: int, like: Tensor) -> State:
         """The state before the first word, for `size` rows, of the device and dtype of `like`."""
 
+    def reserve(self, state: State, steps: int) -> State:
+        """The same state with room for so many steps, so that its tensors keep their shapes as it goes on."""
+        return state
+
     @abstractmethod
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """inputs [batch, time, input_size] -> features [batch, time, output_size] and the state after them.

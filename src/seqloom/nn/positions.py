@@ -8,22 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.errors import UserError
+from seqloom.nn.state import Position
 
 
 class Positions(nn.Module):
     """Position enters attention in one of three places; each kind below changes one and leaves the others alone."""
 
-    def embed(self, inputs: Tensor, start: int) -> Tensor:
+    def embed(self, inputs: Tensor, start: Position) -> Tensor:
         """Add positions start, start + 1, ... to inputs [batch, time, size]."""
         return inputs
 
-    def rotation(self, start: int, time: int, like: Tensor) -> Tensor | None:
+    def rotation(self, start: Position, time: int, like: Tensor) -> Tensor | None:
         """Cosine and sine of the angles by which `rotate` turns queries and keys; computed once for all layers."""
         return None
 
-    def bias(self, start: int, time: int, like: Tensor) -> Tensor | None:
-        """What is added to the scores of queries start, ..., start + time - 1 with all keys up to the last of them:
-        [heads, time, start + time]."""
+    def bias(self, start: Position, time: int, length: int, like: Tensor) -> Tensor | None:
+        """What is added to the scores of queries start, ..., start + time - 1 with the first `length` keys:
+        [heads, time, length]."""
         return None
 
 
@@ -38,10 +39,10 @@ class SinusoidalPositions(Positions):
         super().__init__()
         self.size = size
 
-    def embed(self, inputs: Tensor, start: int) -> Tensor:
+    def embed(self, inputs: Tensor, start: Position) -> Tensor:
         return inputs * math.sqrt(self.size) + self.waves(start, inputs.size(1), inputs)
 
-    def waves(self, start: int, time: int, like: Tensor) -> Tensor:
+    def waves(self, start: Position, time: int, like: Tensor) -> Tensor:
         """PE for positions start, start + 1, ...: [time, size]."""
         angles = _angles(start, time, self.size, like.device)
         waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
@@ -57,12 +58,15 @@ class LearnedPositions(Positions):
         self.weight = nn.Parameter(torch.empty(context, size))
         nn.init.normal_(self.weight, std=0.02)
 
-    def embed(self, inputs: Tensor, start: int) -> Tensor:
+    def embed(self, inputs: Tensor, start: Position) -> Tensor:
+        if isinstance(start, Tensor):  # of one step, whose number nobody can check without waiting for it
+            return inputs + self.weight.index_select(0, start.view(1))
         end = start + inputs.size(1)
         if end > self.context:
             raise UserError(
                 f"the sequence has reached {end} tokens, but the model has learned positions for {self.context}; "
-                f"train with model.features.context={end} or more, shorten the sequence, or choose other positions"
+                f"train with model.features.context={end} or more (model.encoder.context, model.decoder.context for "
+                "pairs), shorten the sequence, or choose other positions"
             )
         return inputs + self.weight[start:end]
 
@@ -78,7 +82,7 @@ class RotaryPositions(Positions):
         super().__init__()
         self.head_size = head_size
 
-    def rotation(self, start: int, time: int, like: Tensor) -> Tensor:
+    def rotation(self, start: Position, time: int, like: Tensor) -> Tensor:
         angles = _angles(start, time, self.head_size, like.device)
         return torch.stack([angles.cos(), angles.sin()]).to(like.dtype)  # [2, time, head_size / 2]
 
@@ -113,14 +117,14 @@ class RelativePositions(Positions):
         wide = exact + (fraction * (self.buckets - exact)).long()
         return torch.where(distance < exact, distance, wide.clamp(max=self.buckets - 1))
 
-    def bias(self, start: int, time: int, like: Tensor) -> Tensor:
-        steps = torch.arange(start + time, device=like.device)
-        distance = steps[start:, None] - steps  # [time, start + time]
+    def bias(self, start: Position, time: int, length: int, like: Tensor) -> Tensor:
+        steps = torch.arange(max(time, length), device=like.device)
+        distance = (start + steps[:time, None]) - steps[:length]  # [time, length]
         return self.weight[self.bucket(distance)].permute(2, 0, 1).to(like.dtype)
 
 
-def _angles(start: int, time: int, size: int, device: torch.device) -> Tensor:
+def _angles(start: Position, time: int, size: int, device: torch.device) -> Tensor:
     """t · 10000^(-2i/size) for t = start, start + 1, ... and each pair i: [time, ⌈size / 2⌉], always in float32."""
-    steps = torch.arange(start, start + time, device=device, dtype=torch.float32)
+    steps = start + torch.arange(time, device=device, dtype=torch.float32)
     pairs = torch.arange(0, size, 2, device=device, dtype=torch.float32)
     return steps[:, None] * torch.exp(pairs * (-math.log(10000.0) / size))

@@ -1,4 +1,4 @@
-"""How recurrent matrices begin."""
+"""How matrices begin."""
 
 from __future__ import annotations
 
@@ -42,3 +42,13 @@ STARTS: dict[Start, Callable[[Tensor], None]] = {
     "orthogonal": _orthogonal,
     "spectral": _spectral,
 }
+
+
+def start_evenly(layer: nn.Linear, parts: int = 1) -> None:
+    """Glorot & Bengio 2010: U(-a, a) with a = √(6 / (inputs + outputs)), so that signals keep their variance both ways.
+
+    A layer that makes several things of one input (queries, keys, values) starts as so many `parts`.
+    """
+    for part in layer.weight.chunk(parts):
+        nn.init.xavier_uniform_(part)
+    nn.init.zeros_(layer.bias)

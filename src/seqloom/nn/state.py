@@ -7,6 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+Position = int | Tensor
+"""How many tokens were read. A tensor (without dimensions, on the device of the rest) where a step must do the same
+work whatever it is; that step reads one token, and caches have room for it."""
+
 
 class State(dict[str, Tensor]):
     """Named tensors, batch first: hidden states, key-value caches, windows of recent words.
@@ -25,7 +29,7 @@ class State(dict[str, Tensor]):
     def __init__(
         self,
         tensors: dict[str, Tensor] | None = None,
-        position: int = 0,
+        position: Position = 0,
         shared: dict[str, Tensor] | None = None,
         owners: Tensor | None = None,
     ) -> None:
@@ -42,6 +46,10 @@ class State(dict[str, Tensor]):
         """A new state with `change` applied to every tensor."""
         owners = None if self.owners is None else change(self.owners)
         return State(_changed(self, change), self.position, _changed(self.shared, change), owners)
+
+    def map_rows(self, change: Callable[[Tensor], Tensor]) -> State:
+        """A new state with `change` applied to what rows have of their own."""
+        return State(_changed(self, change), self.position, self.shared, self.owners)
 
     def reorder(self, index: Tensor, sources: Tensor | None = None) -> State:
         """Row i of the new state is row `index[i]` of this one; rows may repeat or be left out.

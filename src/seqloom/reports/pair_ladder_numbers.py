@@ -31,6 +31,7 @@ def pair_ladder_columns(ladder: PairLadder) -> list[Column]:
 def pair_ladder_table(ladder: PairLadder) -> Table:
     """The comparison for the terminal, with the signature of its BLEU below."""
     table = comparison_table(ladder, pair_ladder_columns(ladder))
+    table.collapse_padding = True  # leaves room for names of two words in 80 characters
     table.caption, table.caption_justify = Text(ladder.signature), "left"
     return table
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import platform
-import statistics
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from seqloom.config import RunConfig, load_config
-from seqloom.config.schema import LanguageModelConfig, TextData
+from seqloom.config.schema import LanguageModelConfig, PairData, TextData
+from seqloom.data.corpora import bundled
 from seqloom.data.store import TokenStore
 from seqloom.errors import UserError
-from seqloom.reports import CurvePoint, Ladder, RungResult, write_ladder_report
+from seqloom.reports import Ladder, PairLadder, RungResult, write_ladder_report
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.materials import prepare, settled
+from seqloom.runs.pair_comparison import PAIR_LADDER, compare_pairs
+from seqloom.runs.rungs import Course, machine, shown
 from seqloom.runs.training import train
 from seqloom.text import Tokenizer, count_words
 from seqloom.text.special import EOS
-from seqloom.training import Processes, Reporter, read_metrics
+from seqloom.training import Processes, Reporter
 
 LADDER = ("average", "ngram", "feedforward", "convolution", "rnn", "lstm", "gru", "transformer")
 QUICK = ("average", "ngram", "feedforward", "rnn", "lstm", "gru", "transformer")
@@ -37,14 +37,75 @@ def compare(
     out: str | Path = "runs/compare",
     tokens: int | None = None,
     reporter: Reporter | None = None,
-) -> Ladder:
-    """Train each source on the text and tokeniser of the first, for as many tokens, and write `out/report.html`.
+) -> Ladder | PairLadder:
+    """Train each source on the data and tokenisers of the first, for as many tokens, and write `out/report.html`.
 
-    A run that is finished in `out` already is not trained again; one of another configuration is refused.
+    All are language models, which gives a `Ladder`, or all are models of pairs, which gives a `PairLadder`. A run that
+    is finished in `out` already is not trained again; one of another configuration is refused.
     """
-    configs = _on_equal_terms(_load(sources, list(settings)), tokens)
+    configs = _load(sources, list(settings))
+    if _learn_from_pairs(configs):
+        return compare_pairs(configs, Path(out), tokens, reporter)
+    return _compare_language(configs, Path(out), tokens, reporter)
+
+
+def quickstart(data: str, out: str | Path, reporter: Reporter | None = None) -> Ladder:
+    """The ladder of small models on a bundled text, or the user's own, in a few minutes."""
+    ladder = compare(QUICK, [f"data.train={data}"], out, reporter=reporter)
+    assert isinstance(ladder, Ladder)
+    return ladder
+
+
+def ladder_for(data: str | None) -> tuple[str, ...]:
+    """The presets to compare when none are named: models of pairs for aligned files (`F.src,F.tgt`), a .tsv file and a
+    bundled corpus of pairs, language models for everything else."""
+    if data is None:
+        return LADDER
+    table = data.lower().endswith((".tsv", ".tsv.gz"))
+    aligned = "," in data
+    name = data.partition(":")[0]
+    corpus = any(corpus.name == name and corpus.kind == "pairs" for corpus in bundled())
+    pairs = table or (not Path(data).is_file() and (aligned or corpus))
+    return PAIR_LADDER if pairs else LADDER
+
+
+def data_settings(data: str) -> list[str]:
+    """The settings that put `data` in the place of what presets name: a bundled corpus with its validation and test
+    parts, or anything else with its end held out for validation."""
+    corpus = next((corpus for corpus in bundled() if corpus.name == data and not Path(data).is_file()), None)
+    parts = {part: f"{data}:{part}" for part in corpus.files} if corpus else {}
+    return [f"data.train={data}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]
+
+
+def _load(sources: Sequence[str | Path], settings: list[str]) -> dict[str, RunConfig]:
+    configs: dict[str, RunConfig] = {}
+    for source in sources:
+        name = Path(source).stem
+        if name in configs:
+            raise UserError(f"{name!r} is in the comparison twice; give the files different names")
+        configs[name] = load_config(source, settings)
+    if not configs:
+        raise UserError("nothing to compare: name presets or configuration files")
+    return configs
+
+
+def _learn_from_pairs(configs: dict[str, RunConfig]) -> bool:
+    """Whether these are models of pairs; a mixture is refused."""
+    kinds = {isinstance(config.data, PairData): name for name, config in configs.items()}
+    if len(kinds) > 1:
+        raise UserError(
+            f"{kinds[False]!r} learns from text and {kinds[True]!r} from pairs: there is nothing to compare them by; "
+            "name language models only, or models of pairs only"
+        )
+    return True in kinds
+
+
+def _compare_language(
+    configs: dict[str, RunConfig], out: Path, tokens: int | None, reporter: Reporter | None
+) -> Ladder:
+    configs = _on_equal_terms({name: settled(config) for name, config in configs.items()}, tokens)
     for name, config in configs.items():
-        RunFolder(Path(out) / name).check_same(config)
+        RunFolder(out / name).check_same(config)
     first = next(iter(configs.values()))
     processes = Processes.join(first.training.device)  # once for all trainings
     try:
@@ -55,14 +116,14 @@ def compare(
         for name, config in configs.items():
             if processes.main and reporter:
                 reporter.say(f"{name}: {config.description}")
-            model = train(config, out=Path(out) / name, resume=True, reporter=reporter)
+            model = train(config, out=out / name, resume=True, reporter=reporter)
             assert isinstance(model, TrainedLanguageModel)
             rungs.append(_measure(name, model, valid, prompts))
     finally:
         processes.leave()
     ladder = Ladder(
-        title="The ladder on " + _shown(first.text_data.train),
-        corpus=_shown(first.text_data.train),
+        title="The ladder on " + shown(first.text_data.train),
+        corpus=shown(first.text_data.train),
         tokenizer=materials.tokenizer.kind,
         vocabulary_size=materials.tokenizer.size,
         training_tokens=len(materials.train),
@@ -70,28 +131,11 @@ def compare(
         unknown=valid.totals.unknown,
         rungs=rungs,
         prompts=prompts,
-        machine=_machine(),
+        machine=machine(),
     )
     if processes.main:
-        write_ladder_report(ladder, Path(out) / "report.html")
+        write_ladder_report(ladder, out / "report.html")
     return ladder
-
-
-def quickstart(data: str, out: str | Path, reporter: Reporter | None = None) -> Ladder:
-    """The ladder of small models on a bundled text, or the user's own, in a few minutes."""
-    return compare(QUICK, [f"data.train={data}"], out, reporter=reporter)
-
-
-def _load(sources: Sequence[str | Path], settings: list[str]) -> dict[str, RunConfig]:
-    configs: dict[str, RunConfig] = {}
-    for source in sources:
-        name = Path(source).stem
-        if name in configs:
-            raise UserError(f"{name!r} is in the comparison twice; give the files different names")
-        configs[name] = settled(load_config(source, settings))
-    if not configs:
-        raise UserError("nothing to compare: name presets or configuration files")
-    return configs
 
 
 def _on_equal_terms(configs: dict[str, RunConfig], tokens: int | None) -> dict[str, RunConfig]:
@@ -128,8 +172,7 @@ def _budget(config: RunConfig) -> int:
 
 def _measure(name: str, model: TrainedLanguageModel, valid: TokenStore, prompts: list[str]) -> RungResult:
     found = model.evaluate()
-    metrics = read_metrics(model.path)
-    logged = [entry for entry in metrics if "tokens_per_second" in entry]
+    course = Course.of(model.path)
     samples = model.generate(prompts, strategy="sample", temperature=0.8, max_length=SAMPLE_LENGTH, seed=1)
     return RungResult(
         name=name,
@@ -141,15 +184,11 @@ def _measure(name: str, model: TrainedLanguageModel, valid: TokenStore, prompts:
         word_perplexity=found.word_perplexity,
         bits_per_character=found.bits_per_character,
         unknown=found.unknown,
-        training_seconds=logged[-1]["seconds"],
-        training_speed=statistics.median(entry["tokens_per_second"] for entry in logged),
+        training_seconds=course.seconds,
+        training_speed=course.speed,
         scoring_speed=_scoring_speed(model, valid),
         generation_speed=_generation_speed(model),
-        curve=[
-            CurvePoint(entry["tokens"], entry["seconds"], entry["valid_loss"])
-            for entry in metrics
-            if "valid_loss" in entry
-        ],
+        curve=course.curve,
         samples=[row[0].text for row in samples],
     )
 
@@ -194,13 +233,3 @@ def _first_words(tokenizer: Tokenizer, tokens: list[int]) -> str:
     unspaced = count_words(line) > len(words)  # Chinese, Japanese
     start = line[:4] if unspaced else " ".join(words[:3])
     return start if start[:1].isalnum() and "<unk>" not in start else ""
-
-
-def _shown(files: str | list[str]) -> str:
-    names = [files] if isinstance(files, str) else files
-    return ", ".join(Path(name).name for name in names)
-
-
-def _machine() -> str:
-    processor = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
-    return f"{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}"

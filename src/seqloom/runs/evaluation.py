@@ -68,10 +68,13 @@ def evaluate_pairs(
 def text_scores(
     outputs: Sequence[str], references: Sequence[Sequence[str]], tokenize: str | None = None
 ) -> dict[str, Scored]:
-    """The scores of texts alone: BLEU, chrF, ROUGE-1, -2 and -L (F), repeated trigrams; each in percent."""
+    """The scores of texts alone: BLEU, chrF, exact matches, ROUGE-1, -2 and -L (F), repeated trigrams; in percent."""
     lines = [reference for several in references for reference in several]
     tokenize = tokenize or scoring_tokenizer(lines=lines)
     scores = corpus_scores(outputs, references, tokenize)
+    exact = sum(output.split() in map(str.split, each) for output, each in zip(outputs, references, strict=True))
+    signature = f"share of outputs that are a reference, spaces aside; seqloom {__version__}"
+    scores["exact match"] = Scored(100 * exact / len(outputs), signature)
     spaced = tokenize == "13a"  # ROUGE's own words are Latin letters and digits; other scripts need their tokeniser
     split = rouge_words if spaced else lambda text: scoring_tokens([text], tokenize)[0]
     words = [split(output) for output in outputs]

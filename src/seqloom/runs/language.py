@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore
 from seqloom.decoding import Hypothesis, stream
 from seqloom.decoding.fusion import Fusion, check_weight
+from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
 from seqloom.errors import UserError
 from seqloom.metrics import Likelihood, Scored, store_likelihood
@@ -211,7 +213,14 @@ class TrainedLanguageModel:
     def _fused(self, others: Sequence[Weighted]) -> StepModel:
         for other, _ in others:
             self.check_same_tokens(other)
-        return Fusion(self.model, [(other.model, weight) for other, weight in others]) if others else self.model
+        return Fusion(self.model, [(other.model, weight) for other, weight in others]) if others else self._steps
+
+    @cached_property
+    def _steps(self) -> StepModel:
+        """The model as searches use it: on a GPU, its steps are recorded and replayed."""
+        if self.device.type == "cuda" and isinstance(self.model, LanguageModel):
+            return GraphSteps(self.model)
+        return self.model
 
     def check_same_tokens(self, other: TrainedLanguageModel) -> None:
         """Refuse a model of other tokens, where probabilities of one and the same token are to be put together."""

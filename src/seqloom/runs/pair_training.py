@@ -20,6 +20,7 @@ from seqloom.text import Tokenizer
 from seqloom.training import Processes, Reporter, Trainer, build_objective, read_metrics
 
 SHOWN = 8  # examples in the report
+DECODED = 1000  # pairs that its scores are taken from, at most
 
 
 def train_seq2seq(
@@ -59,14 +60,15 @@ def _trainer(
 
 def report_seq2seq(trained: TrainedSeq2Seq) -> None:
     """`report.html` of the run: its scores on held-out pairs, how it came about, and what it writes."""
-    found = evaluate_pairs(trained)
+    found = evaluate_pairs(trained, limit=DECODED)
     examples = list(zip(found.sources, (several[0] for several in found.references), found.outputs, strict=True))
     step = max(1, len(examples) // SHOWN)
+    scores = {name: score.value for name, score in found.scores.items()}
     write_run_report(
         trained.path / "report.html",
         trained.path.name,
         (trained.path / "config.yaml").read_text(encoding="utf-8"),
         training_section(read_metrics(trained.path)),
-        {"parameters": trained.parameters, **{name: score.value for name, score in found.scores.items()}},
+        {"parameters": trained.parameters, "pairs decoded": len(examples), **scores},
         outputs_section(examples[::step][:SHOWN]),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from seqloom.data.pairs import Pair
 from seqloom.data.ragged import Ragged
 from seqloom.decoding import Hypothesis
 from seqloom.decoding.fusion import Fusion
+from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
 from seqloom.errors import UserError
 from seqloom.models import Seq2Seq, Source, build_seq2seq
@@ -28,6 +30,7 @@ from seqloom.reports import AttentionMap
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
 from seqloom.runs.language import TrainedLanguageModel, listed, reranked
+from seqloom.runs.side_by_side import side_by_side
 from seqloom.text import Tokenizer, open_words
 from seqloom.text.special import UNK
 from seqloom.training import choose_device, load_model_weights, load_weights
@@ -119,14 +122,20 @@ class TrainedSeq2Seq:
         model = self._fused(fuse)
         found: list[list[Found]] = [[] for _ in sources]
         looks = attention or decoding.replace_unknown or decoding.coverage_penalty > 0
-        for numbers, max_length in self._batches(encoded, decoding):
-            batch = self._search(model, encoded, begun, numbers, max_length, decoding, first)
+
+        def decode(job: tuple[NDArray[np.int64], int]) -> list[list[Found]]:
+            batch = self._search(model, encoded, begun, *job, decoding, first)
             if looks:
                 batch = self._looked(batch, encoded)
             if decoding.coverage_penalty > 0:
                 batch = [_covering(several, decoding)[: decoding.n_best] for several in batch]
-            for number, several in zip(numbers.tolist(), batch, strict=True):
-                found[number] = several
+            return batch
+
+        batches = list(self._batches(encoded, decoding))
+        on_processor = self.device.type == "cpu"
+        decoded = side_by_side(decode, batches) if on_processor else map(decode, batches)
+        for several in (several for batch in decoded for several in batch):
+            found[several[0].number] = several
         results = [
             [self._written(each, sources[each.number], words[each.number], decoding, attention) for each in several]
             for several in found
@@ -153,15 +162,21 @@ class TrainedSeq2Seq:
 
     def _fused(self, others: Sequence[tuple[Any, float]]) -> StepModel:
         if not others:
-            return self.model
-        if self.copies:
-            raise UserError(f"{self.path} copies words that no other model knows: it cannot be fused; use --rerank")
+            return self._steps
+        for run in (self, *(other for other, _ in others)):
+            if isinstance(run, TrainedSeq2Seq) and run.copies:
+                raise UserError(f"{run.path} copies words that no other model knows: it cannot be fused; use --rerank")
         for other, _ in others:
             tokenizer = other.target_tokenizer if isinstance(other, TrainedSeq2Seq) else other.tokenizer
             check_same_tokens(self.target_tokenizer, self.path, tokenizer, other.path)
             if isinstance(other, TrainedSeq2Seq):
                 check_same_tokens(self.tokenizer, self.path, other.tokenizer, other.path)
         return Fusion(self.model, [(other.model, weight) for other, weight in others])
+
+    @cached_property
+    def _steps(self) -> StepModel:
+        """The model as searches use it: on a GPU, its steps are recorded and replayed."""
+        return GraphSteps(self.model) if self.device.type == "cuda" else self.model
 
     def _batches(self, encoded: Ragged, decoding: Decoding) -> Iterator[tuple[NDArray[np.int64], int]]:
         """Numbers of sources of similar lengths, longest first, and how long their targets may become.

@@ -35,7 +35,7 @@ class TeacherForcing(Objective):
         encoding = model.encode(source)
         state = model.begin(encoding, source)
         reading = self.read(model, batch, state)
-        likelihood = model.loss(reading, state, batch.targets, self.label_smoothing)
+        likelihood = model.loss(reading, state, batch, self.label_smoothing)
         total = likelihood
         logs = {"loss": likelihood.detach(), **self.figures(batch)}
         if self.coverage:

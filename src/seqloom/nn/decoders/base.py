@@ -45,6 +45,10 @@ class Decoder(nn.Module, ABC):
     def start(self, encoding: Encoding) -> State:
         """The state before the first word, one row per source."""
 
+    def reserve(self, state: State, steps: int) -> State:
+        """The same state with room for so many steps, so that its tensors keep their shapes as it goes on."""
+        return state
+
     @abstractmethod
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
         """inputs [rows, time, input_size] -> features [rows, time, output_size] and weights, and the state after them.

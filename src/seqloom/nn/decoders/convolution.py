@@ -85,7 +85,7 @@ class ConvolutionDecoder(Decoder):
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
         words = self.positions.embed(self.project(inputs), state.position)
         hidden = words
-        after = State(position=state.position + inputs.size(1))
+        after = state.after({}, inputs.size(1))
         for depth, layer in enumerate(self.layers):
             hidden, weights, inner = layer(hidden, words, state.part(f"layer{depth}"))
             after.put(f"layer{depth}", inner)

@@ -50,7 +50,8 @@ class RecurrentDecoder(Decoder):
     def start(self, encoding: Encoding) -> State:
         beginnings = self.bridge(self.summarise(encoding)).tanh().split(list(self.widths.values()), dim=1)
         state = State()
-        state.put("network", State(dict(zip(self.widths, beginnings, strict=True))))
+        pieces = [beginning.contiguous() for beginning in beginnings]  # as cuDNN wants them
+        state.put("network", State(dict(zip(self.widths, pieces, strict=True))))
         return state
 
     def summarise(self, encoding: Encoding) -> Tensor:
@@ -60,7 +61,7 @@ class RecurrentDecoder(Decoder):
     def advance(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """The network's outputs for inputs [rows, time, ...], and the state after them, without what is looked at."""
         hidden, network = self.network(inputs, state.part("network"))
-        after = State(position=state.position + inputs.size(1))
+        after = state.after({}, inputs.size(1))
         after.put("network", network)
         return hidden, after
 
@@ -101,7 +102,7 @@ class PlainDecoder(RecurrentDecoder):
             summary = state.of_rows("summary").unsqueeze(1).expand(-1, time, -1)
             inputs = torch.cat([inputs, summary], dim=2)
         hidden, after = self.advance(inputs, state)
-        return Reading(hidden, lambda: _evenly(state.of_rows("mask"), time)), state.after(dict(after), time)
+        return Reading(hidden, lambda: _evenly(state.of_rows("mask"), time)), after
 
 
 class AttentiveDecoder(RecurrentDecoder):

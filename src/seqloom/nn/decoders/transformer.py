@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from seqloom.nn.alignment import ContextAttention, share
 from seqloom.nn.attention import attend
-from seqloom.nn.cache import extend
+from seqloom.nn.cache import extend, reserve, valid
 from seqloom.nn.decoders.base import Decoder, Glance, Reading
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import Encoding
-from seqloom.nn.state import State
+from seqloom.nn.starts import start_evenly
+from seqloom.nn.state import Position, State
 from seqloom.nn.transformer import NORMS, PositionKind, TransformerBlock, View, causal_view, make_positions
 
 
@@ -76,14 +77,20 @@ class DecoderLayer(TransformerBlock):
         self.cross = CrossAttention(size, memory_size, heads, dropout)
         self.cross_norm = NORMS[norm](size, dropout)
 
+    def start_evenly(self) -> None:
+        super().start_evenly()
+        start_evenly(self.cross.memory, parts=2)
+        for layer in (self.cross.query, self.cross.output):
+            start_evenly(layer)
+
     def forward(
-        self, inputs: Tensor, past: Cache, position: int, view: View, source: Cache, mask: Tensor
+        self, inputs: Tensor, past: Cache, position: Position, view: View, source: Cache, mask: Tensor
     ) -> tuple[Tensor, Cache, Tensor]:
         """inputs [rows, time, size] -> outputs of the same shape, the longer cache, what the memory was asked with."""
         end = position + inputs.size(1)
         queries, new_keys, new_values = self.project(inputs, view)
         now = Cache(extend(past.keys, new_keys, position), extend(past.values, new_values, position))
-        attended = self.attention(queries, now.keys[:, :, :end], now.values[:, :, :end], view.mask, view.causal)
+        attended = self.attention(queries, valid(now.keys, end), valid(now.values, end), view.mask, view.causal)
         hidden = self.attention_norm.after(inputs, attended)
         asking = self.cross_norm.before(hidden)
         hidden = self.cross_norm.after(hidden, self.cross(asking, source, mask))
@@ -121,6 +128,8 @@ class TransformerDecoder(Decoder):
         self.dropout = Dropout(dropout)
         inner = feedforward or 4 * size
         stack = [DecoderLayer(size, memory_size, heads, inner, dropout, norm, activation) for _ in range(layers)]
+        for layer in stack:
+            layer.start_evenly()
         self.layers = nn.ModuleList(stack)
         self.norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()  # post-norm layers end with one already
 
@@ -137,7 +146,7 @@ class TransformerDecoder(Decoder):
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
         hidden = self.dropout(self.positions.embed(self.project(inputs), state.position))
-        view = causal_view(self.positions, state.position, hidden)
+        view = causal_view(self.positions, state.position, hidden, state["layer0.keys"].size(2))
         mask = state.of_sources("mask")
         after = state.after({}, inputs.size(1))
         for depth, layer in enumerate(self.layers):
@@ -149,6 +158,9 @@ class TransformerDecoder(Decoder):
         assert isinstance(layer, DecoderLayer)
         last = layer.cross
         return Reading(self.norm(hidden), lambda: last.weights(asking, source.keys, mask)), after
+
+    def reserve(self, state: State, steps: int) -> State:
+        return state.map_rows(lambda cache: reserve(cache, state.position, steps))
 
 
 class SecondLook(Decoder):
@@ -174,7 +186,13 @@ class SecondLook(Decoder):
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
         reading, inner = self.decoder(inputs, state.part("decoder"))
         contexts, weights, glance = self.glance(reading.features, state.part("glance"))
-        after = State(position=inner.position)
+        after = state.after({}, inputs.size(1))
         after.put("decoder", inner)
         after.put("glance", glance)
         return Reading(reading.features + self.context(contexts), lambda: weights), after
+
+    def reserve(self, state: State, steps: int) -> State:
+        inner = self.decoder.reserve(state.part("decoder"), steps)
+        larger = State(dict(state), state.position, dict(state.shared), state.owners)
+        larger.put("decoder", inner)
+        return larger

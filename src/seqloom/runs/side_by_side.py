@@ -1,0 +1,32 @@
+"""Jobs of many small steps on several processor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def side_by_side(function: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
+    """[function(job) for job in jobs], one job on each core that torch may use.
+
+    The steps of a search are too small to be worth dividing among cores; whole batches are.
+    """
+    cores = torch.get_num_threads()
+    if cores == 1 or len(jobs) < 2:
+        return list(map(function, jobs))
+
+    def alone(job: Job) -> Result:
+        torch.set_num_threads(1)  # holds for the thread that says so, and for the library of products everywhere
+        return function(job)
+
+    try:
+        with ThreadPoolExecutor(cores) as pool:
+            return list(pool.map(alone, jobs))
+    finally:
+        torch.set_num_threads(cores)

@@ -1,0 +1,124 @@
+"""A step does the same whether its position is a number or a tensor; on a GPU such steps are recorded and replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from seqloom.config import load_config
+from seqloom.decoding import Greedy, Limits, beam_search, generate
+from seqloom.decoding.graphs import GraphSteps
+from seqloom.models import LanguageModel, Seq2Seq, Source, build_language_model, build_seq2seq
+from seqloom.nn import State
+from seqloom.text.special import BOS, EOS, PAD
+
+SIZE = 12
+LANGUAGE = ["average", "attention-average", "feedforward", "convolution", "rnn", "lstm-peephole", "gru", "transformer"]
+POSITIONS = ["sinusoidal", "learned", "relative"]
+DECODERS = [
+    {"kind": "gru", "attention": {"kind": "none"}, "feed": True},
+    {"kind": "lstm", "attention": {"kind": "coverage"}},
+    {"kind": "convolution", "attention": {"kind": "bilinear"}},
+    {"kind": "transformer", "heads": 2, "layers": 2},
+    {"kind": "transformer", "heads": 2, "layers": 2, "attention": {"kind": "location"}},
+]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+
+
+def language_model(name: str, positions: str = "rotary") -> LanguageModel:
+    small = ["model.embedding.size=8"] + ([] if "average" in name else ["model.features.size=8"])
+    more = ["model.features.heads=2", f"model.features.positions={positions}"] if name == "transformer" else []
+    config = load_config(name, [*small, *more]).model
+    torch.manual_seed(0)
+    return build_language_model(config, SIZE).eval()  # type: ignore[arg-type]
+
+
+def translator(decoder: dict[str, Any], copying: str = "none") -> Seq2Seq:
+    tree = {
+        "model": {
+            "kind": "seq2seq",
+            "embedding": {"size": 8},
+            "encoder": {"kind": "gru", "size": 8},
+            "decoder": {"size": 8, **decoder},
+            "copying": {"kind": copying},
+        },
+        "data": {"kind": "pairs"},
+        "objective": {"kind": "teacher-forcing"},
+    }
+    torch.manual_seed(0)
+    return build_seq2seq(load_config(tree).model, SIZE).eval()  # type: ignore[arg-type]
+
+
+def sources(rows: int) -> Source:
+    tokens = torch.randint(4, SIZE, (rows, 6), generator=torch.Generator().manual_seed(rows))
+    lengths = torch.arange(rows) % 5 + 2
+    tokens[torch.arange(6) >= lengths[:, None]] = PAD
+    tokens[torch.arange(rows), lengths - 1] = EOS
+    return Source(tokens, lengths)
+
+
+@torch.no_grad()
+def check_tensor_position(model: LanguageModel | Seq2Seq, source: Source | None) -> None:
+    tokens = torch.randint(4, SIZE, (3, 7))
+    tokens[:, 0] = BOS
+    log_probs, state = model.read(model.start(3, source), tokens[:, :2])
+    _, other = model.read(model.start(3, source), tokens[:, :2])
+    for step in range(2, 7):
+        log_probs, state = model.step(state, tokens[:, step])
+        other = model.reserve(other, 16)
+        other.position = torch.tensor(step)
+        found, other = model.step(other, tokens[:, step])
+        torch.testing.assert_close(found, log_probs)
+        other.position = step + 1
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_a_language_models_step_takes_its_position_as_a_tensor(name: str) -> None:
+    check_tensor_position(language_model(name), None)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_every_kind_of_positions_takes_a_tensor(positions: str) -> None:
+    check_tensor_position(language_model("transformer", positions), None)
+
+
+@pytest.mark.parametrize("copying", ["none", "pointer"])
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_decoders_step_takes_its_position_as_a_tensor(decoder: dict[str, Any], copying: str) -> None:
+    check_tensor_position(translator(decoder, copying), sources(3))
+
+
+def test_reserved_room_keeps_what_is_known_and_is_made_once() -> None:
+    model = language_model("transformer")
+    with torch.no_grad():
+        _, state = model.read(model.start(2), torch.tensor([[BOS, 5], [BOS, 6]]))
+    larger = model.reserve(state, 9)
+    assert all(tensor.size(2) == 9 for tensor in larger.values())
+    assert all(torch.equal(larger[name][:, :, :2], tensor) for name, tensor in state.items())
+    assert all(model.reserve(larger, 4)[name] is tensor for name, tensor in larger.items())
+    assert isinstance(larger, State)
+    assert larger.position == 2
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_recorded_steps_write_the_same_text(name: str) -> None:
+    model = language_model(name).cuda()
+    prompts = [[5, 6], [7], [8, 9, 10]]
+    for limits in (Limits(40, 40), Limits(90, 70)):  # the second needs larger caches
+        expected = generate(model, prompts, Greedy(), limits)
+        found = generate(GraphSteps(model), prompts, Greedy(), limits)
+        assert [each.tokens for each in found] == [each.tokens for each in expected]
+
+
+@needs_gpu
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_recorded_steps_search_alike(decoder: dict[str, Any]) -> None:
+    model = translator(decoder).cuda()
+    graphs = GraphSteps(model)
+    for rows in (4, 7, 4):
+        expected = beam_search(model, [[]] * rows, 3, Limits(20), source=sources(rows))
+        found = beam_search(graphs, [[]] * rows, 3, Limits(20), source=sources(rows))
+        assert [each[0].tokens for each in found] == [each[0].tokens for each in expected]
