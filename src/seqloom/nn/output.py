@@ -65,4 +65,7 @@ class Softmax(OutputLayer):
         return -F.cross_entropy(flat, targets.reshape(-1), reduction="none").view(targets.shape)
 
     def log_probs(self, features: Tensor) -> Tensor:
-        return F.log_softmax(self.scores(features), dim=-1)
+        scores = self.scores(features)
+        if torch.is_grad_enabled() or scores.device.type != "cpu":
+            return F.log_softmax(scores, dim=-1)
+        return torch.log_softmax(scores, dim=-1, out=scores)  # row by row, in place: memory is what a step waits for

@@ -35,7 +35,7 @@ from seqloom.text import Tokenizer, open_words
 from seqloom.text.special import UNK
 from seqloom.training import choose_device, load_model_weights, load_weights
 
-BATCH_TOKENS = 4096  # source tokens decoded together, padding and hypotheses counted
+BATCH_TOKENS = 8192  # source tokens decoded together, padding and hypotheses counted
 BATCH_TOKENS_GPU = 1 << 16
 LENGTH_CLASS = 16  # sources up to a multiple of so many tokens may grow equally long
 
