@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
 from benchmarks import __main__ as command  # noqa: E402
+from benchmarks import quality  # noqa: E402
 from benchmarks.decoding import DecodingSizes, run_decoding  # noqa: E402
 from benchmarks.features import KINDS, Bench, Variant, run_features  # noqa: E402
 from benchmarks.floor import floor_table, training_work  # noqa: E402
@@ -24,6 +25,7 @@ from benchmarks.tables import Table, number  # noqa: E402
 from benchmarks.timing import Effort, Measurement, alternate, speed_ratio  # noqa: E402
 
 import seqloom  # noqa: E402
+from seqloom.config import load_config  # noqa: E402
 from seqloom.models import build_language_model  # noqa: E402
 
 TINY = Sizes(size=8, layers=2, heads=2, batch=2, length=6, rows=2, generated=4, near=2, far=40)
@@ -241,3 +243,14 @@ def test_floor_counts_the_lstms_products():
     # The fused LSTM shows torch no products; the coupled one does, and makes three for the LSTM's four.
     missing = 6 * 2 * sizes.size**2 * sizes.layers * sizes.batch * sizes.length
     assert training_work("lstm", sizes, 50, 4).flops == matrix_flops("lstm-coupled", sizes) + missing
+
+
+@pytest.mark.parametrize("suite", quality.SUITES)
+def test_the_configurations_of_the_quality_tables_are_valid(suite: str, tmp_path: Path) -> None:
+    configs = quality.SUITES[suite][0](tmp_path)
+    assert {load_config(config).model.kind for config in configs.values()} == {"seq2seq"}
+
+
+def test_a_quality_table_has_a_row_for_each_objective_with_the_spread_of_its_seeds() -> None:
+    found = {f"linear {seed}": dict.fromkeys(("beam", "greedy"), {"BLEU": 30.0 + seed}) for seed in quality.SEEDS}
+    assert "| linear    | 31.0 (30.0-32.0) | 31.0 (30.0-32.0) |" in str(quality.SUITES["scheduled-sampling"][1](found))

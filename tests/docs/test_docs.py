@@ -74,6 +74,7 @@ def test_what_a_page_shows_runs(
     for language in ("en", "de"):
         lines = [f"{number} {language} {line}" for number in range(40) for line in SENTENCES.splitlines()]
         (tmp_path / f"my.{language}").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("a source\ta target\n" * 3, encoding="utf-8")
     names: dict[str, object] = {}
     with chdir(tmp_path):
         for block in blocks(page):

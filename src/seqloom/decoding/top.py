@@ -15,8 +15,7 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` largest of each row of `values` [rows, size], largest first, and where they stand.
 
     Among equals the first wins. `torch.topk` leaves open which of several equals it returns, so it is used to find the
-    largest, but not to order them; rows whose last place is contested by equals are sorted as a whole. (On a GPU, it
-    selects the first of equals by itself.)
+    largest, but not to order them; rows whose last place is contested by equals are sorted as a whole.
     """
     if count == values.shape[1]:
         return _sorted(values, count)
@@ -24,10 +23,9 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     places = places[:, :count].sort(dim=1).values
     best, order = values.gather(1, places).sort(dim=1, descending=True, stable=True)
     places = places.gather(1, order)
-    if not values.is_cuda:
-        contested = (largest[:, -2] == largest[:, -1]) & (largest[:, -1] > -torch.inf)
-        if contested.any():
-            best[contested], places[contested] = _sorted(values[contested], count)
+    contested = (largest[:, -2] == largest[:, -1]) & (largest[:, -1] > -torch.inf)
+    if contested.any():
+        best[contested], places[contested] = _sorted(values[contested], count)
     return best, places
 
 
