@@ -252,5 +252,5 @@ def test_the_configurations_of_the_quality_tables_are_valid(suite: str, tmp_path
 
 
 def test_a_quality_table_has_a_row_for_each_objective_with_the_spread_of_its_seeds() -> None:
-    found = {f"linear {seed}": dict.fromkeys(("beam", "greedy"), {"BLEU": 30.0 + seed}) for seed in quality.SEEDS}
+    found = {f"linear {seed}": {key: {"BLEU": 30.0 + seed} for key in ("beam", "greedy")} for seed in quality.SEEDS}
     assert "| linear    | 31.0 (30.0-32.0) | 31.0 (30.0-32.0) |" in str(quality.SUITES["scheduled-sampling"][1](found))
