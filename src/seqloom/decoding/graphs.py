@@ -12,7 +12,7 @@ from torch import Tensor
 from seqloom.decoding.protocol import StepModel
 from seqloom.nn.state import State
 
-ROOM = 16  # steps: caches grow by so much at a time, or by a quarter, since another length needs another recording
+ROOM = 32  # steps: caches grow by so much at a time, or by a quarter, since another length needs another recording
 KEPT = 32  # recordings, each with memory of its own
 
 
@@ -84,8 +84,7 @@ class GraphSteps:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # libraries set themselves up on first use, which cannot be recorded
-            for _ in range(2):
-                self.model.read(mine, tokens[:, None])
+            self.model.read(mine, tokens[:, None])
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -105,19 +105,11 @@ class GruFeatures(RecurrentFeatures):
     """Cho et al. 2014."""
 
 
-def check_heads(size: int, heads: int, positions: str) -> None:
-    """Heads must divide the size, and rotary positions turn pairs of values."""
-    if size % heads:
-        raise ValueError(f"size ({size}) must be a multiple of heads ({heads})")
-    if positions == "rotary" and size // heads % 2:
-        raise ValueError(f"rotary positions need an even size per head, not {size}/{heads}")
+class TransformerShape(Schema):
+    """What all Transformers have."""
 
-
-class TransformerFeatures(Schema):
-    kind: Literal["transformer"] = "transformer"
-    """Masked self-attention over all words so far (Vaswani et al. 2017)."""
     size: Size = 256
-    """Size of the vectors between layers, and of the features; a multiple of `heads`."""
+    """Size of the vectors between layers, and of what comes out; a multiple of `heads`."""
     layers: Size = 4
     """Layers, each attention and a position-wise network."""
     heads: Size = 4
@@ -126,19 +118,31 @@ class TransformerFeatures(Schema):
     """Width of the inner layer; 4 × size when not given."""
     dropout: Probability = 0.0
     """Dropout on inputs, attention weights and sub-layers."""
-    positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "rotary"
+    positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "sinusoidal"
     """How attention learns where a word stands."""
     norm: Literal["pre", "post"] = "pre"
     """`pre`: normalise what a sub-layer reads; `post`: normalise the sum, as in the paper of 2017."""
-    activation: Literal["gelu", "relu"] = "gelu"
+    activation: Literal["gelu", "relu"] = "relu"
     """Of the position-wise network."""
     context: Size = 1024
     """The longest sequence with learned positions."""
 
     @model_validator(mode="after")
-    def heads_divide_size(self) -> TransformerFeatures:
-        check_heads(self.size, self.heads, self.positions)
+    def heads_divide_size(self) -> Self:
+        if self.size % self.heads:
+            raise ValueError(f"size ({self.size}) must be a multiple of heads ({self.heads})")
+        if self.positions == "rotary" and self.size // self.heads % 2:
+            raise ValueError(f"rotary positions need an even size per head, not {self.size}/{self.heads}")
         return self
+
+
+class TransformerFeatures(TransformerShape):
+    kind: Literal["transformer"] = "transformer"
+    """Masked self-attention over all words so far (Vaswani et al. 2017)."""
+    positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "rotary"
+    """How attention learns where a word stands."""
+    activation: Literal["gelu", "relu"] = "gelu"
+    """Of the position-wise network."""
 
 
 FeaturesConfig = Annotated[

@@ -7,9 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from seqloom.config.schema.base import Probability, Schema, Size
-from seqloom.config.schema.language import EmbeddingConfig, SoftmaxOutput, check_heads
-
-Positions = Literal["sinusoidal", "learned", "rotary", "relative"]
+from seqloom.config.schema.language import EmbeddingConfig, SoftmaxOutput, TransformerShape
 
 # ----------------------------------------------------------------------------------------------------- attention
 
@@ -34,25 +32,24 @@ class BilinearAttention(Schema):
     """e(q, m) = qᵀ W m (Luong et al. 2015)."""
 
 
-class AdditiveAttention(Schema):
+class HiddenAttention(Schema):
+    size: Size = 128
+    """Hidden units."""
+
+
+class AdditiveAttention(HiddenAttention):
     kind: Literal["additive"] = "additive"
     """e(q, m) = vᵀ tanh(W q + U m + b) (Bahdanau et al. 2015)."""
-    size: Size = 128
-    """Hidden units."""
 
 
-class CoverageAttention(Schema):
+class CoverageAttention(HiddenAttention):
     kind: Literal["coverage"] = "coverage"
     """Additive, and knows how much each place was looked at before (See et al. 2017)."""
-    size: Size = 128
-    """Hidden units."""
 
 
-class LocationAttention(Schema):
+class LocationAttention(HiddenAttention):
     kind: Literal["location"] = "location"
     """Additive, and knows where the step before looked (Chorowski et al. 2015)."""
-    size: Size = 128
-    """Hidden units."""
     filters: Size = 10
     """Features of the weights of the step before."""
     width: Size = 31
@@ -81,49 +78,31 @@ class RecurrentEncoderConfig(Schema):
     """Dropout on what each layer gives out, one mask for the whole sentence."""
 
 
-class ConvolutionEncoderConfig(Schema):
-    kind: Literal["convolution"] = "convolution"
-    """Gated convolutions over the words around each place (Gehring et al. 2017)."""
+class ConvolutionShape(Schema):
+    """What convolutional encoders and decoders have."""
+
     size: Size = 256
     """Channels of every layer."""
     layers: Size = 4
     """Layers."""
-    kernel: Size = 3
-    """How many places each output of a layer sees; an odd number."""
     dropout: Probability = 0.0
-    """Dropout on what each layer reads and on the states."""
+    """Dropout on what each layer reads and on what comes out."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     """How the network learns where a word stands."""
     context: Size = 1024
-    """The longest source with learned positions."""
+    """The longest sequence with learned positions."""
 
 
-class TransformerEncoderConfig(Schema):
+class ConvolutionEncoderConfig(ConvolutionShape):
+    kind: Literal["convolution"] = "convolution"
+    """Gated convolutions over the words around each place (Gehring et al. 2017)."""
+    kernel: Size = 3
+    """How many places each output of a layer sees; an odd number."""
+
+
+class TransformerEncoderConfig(TransformerShape):
     kind: Literal["transformer"] = "transformer"
     """Self-attention in which every word sees all words of its sentence (Vaswani et al. 2017)."""
-    size: Size = 256
-    """Size of the vectors between layers; a multiple of `heads`."""
-    layers: Size = 4
-    """Layers."""
-    heads: Size = 4
-    """Attention heads."""
-    feedforward: Size | None = None
-    """Width of the inner layer; 4 × size when not given."""
-    dropout: Probability = 0.0
-    """Dropout on inputs, attention weights and sub-layers."""
-    positions: Positions = "sinusoidal"
-    """How attention learns where a word stands."""
-    norm: Literal["pre", "post"] = "pre"
-    """`pre`: normalise what a sub-layer reads; `post`: normalise the sum, as in the paper of 2017."""
-    activation: Literal["gelu", "relu"] = "relu"
-    """Of the position-wise network."""
-    context: Size = 1024
-    """The longest source with learned positions."""
-
-    @model_validator(mode="after")
-    def heads_divide_size(self) -> TransformerEncoderConfig:
-        check_heads(self.size, self.heads, self.positions)
-        return self
 
 
 EncoderConfig = Annotated[
@@ -156,54 +135,21 @@ class RecurrentDecoderConfig(Schema):
         return self
 
 
-class ConvolutionDecoderConfig(Schema):
+class ConvolutionDecoderConfig(ConvolutionShape):
     kind: Literal["convolution"] = "convolution"
     """Gated convolutions over the words so far, attention in every layer (Gehring et al. 2017)."""
-    size: Size = 256
-    """Channels of every layer."""
-    layers: Size = 4
-    """Layers, each with an attention of its own."""
     kernel: Annotated[int, Field(ge=2)] = 3
     """How many words each output of a layer sees."""
-    dropout: Probability = 0.0
-    """Dropout on what each layer reads and on the features."""
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    """How the network learns where a word stands."""
-    context: Size = 1024
-    """The longest target with learned positions."""
     attention: AttentionConfig = DotAttention()
     """How each layer looks at the source."""
 
 
-class TransformerDecoderConfig(Schema):
+class TransformerDecoderConfig(TransformerShape):
     kind: Literal["transformer"] = "transformer"
     """Masked self-attention, and multi-head attention over the source, in every layer (Vaswani et al. 2017)."""
-    size: Size = 256
-    """Size of the vectors between layers; a multiple of `heads`."""
-    layers: Size = 4
-    """Layers."""
-    heads: Size = 4
-    """Attention heads."""
-    feedforward: Size | None = None
-    """Width of the inner layer; 4 × size when not given."""
-    dropout: Probability = 0.0
-    """Dropout on inputs, attention weights and sub-layers."""
-    positions: Positions = "sinusoidal"
-    """How attention learns where a word stands."""
-    norm: Literal["pre", "post"] = "pre"
-    """`pre`: normalise what a sub-layer reads; `post`: normalise the sum, as in the paper of 2017."""
-    activation: Literal["gelu", "relu"] = "relu"
-    """Of the position-wise network."""
-    context: Size = 1024
-    """The longest target with learned positions."""
     attention: OptionalAttention = NoAttention()
     """One more look at the source above the last layer, with one attention of another kind: one that knows what was
     covered, say, or a sharp one to copy by."""
-
-    @model_validator(mode="after")
-    def heads_divide_size(self) -> TransformerDecoderConfig:
-        check_heads(self.size, self.heads, self.positions)
-        return self
 
 
 DecoderConfig = Annotated[
