@@ -32,7 +32,7 @@ from seqloom.runs.generation import Decoding, Generated, Score, check_same_token
 from seqloom.runs.language import TrainedLanguageModel, listed, reranked
 from seqloom.runs.side_by_side import side_by_side
 from seqloom.text import Tokenizer, open_words
-from seqloom.text.special import UNK
+from seqloom.text.special import EOS, SPECIALS, UNK
 from seqloom.training import choose_device, load_model_weights, load_weights
 
 BATCH_TOKENS = 8192  # source tokens decoded together, padding and hypotheses counted
@@ -226,24 +226,19 @@ class TrainedSeq2Seq:
         return [[replace(each, weights=next(cut)) for each in several] for several in batch]
 
     def _written(self, found: Found, source: str, words: list[str], decoding: Decoding, attention: bool) -> Translation:
-        tokens = found.tokens
-        if decoding.replace_unknown and UNK in tokens:
+        tokens, pieces = found.tokens, self.tokenizer.pieces(source) if found.weights is not None else []
+        if decoding.replace_unknown and pieces and UNK in tokens:
             assert found.weights is not None
-            pieces = self.tokenizer.pieces(source)
+            first = self.target_tokenizer.size + len(words)
             words = [*words, *pieces]
-            seen = found.weights[:, : len(pieces)].argmax(1) if pieces else np.zeros(len(tokens), int)
-            first = self.target_tokenizer.size + len(words) - len(pieces)
-            tokens = [
-                first + int(place) if token == UNK and pieces else token
-                for token, place in zip(tokens, seen, strict=True)
-            ]
+            seen = (first + found.weights[:, : len(pieces)].argmax(1)).tolist()
+            tokens = [place if token == UNK else token for token, place in zip(tokens, seen, strict=True)]
         text = open_words.decode(self.target_tokenizer, tokens, words)
         shown = None
         if attention and found.weights is not None:
-            ends = ["<eos>"] if len(found.weights[0]) > len(self.tokenizer.pieces(source)) else []
             said = open_words.tokens(self.target_tokenizer, tokens, words)
-            pieces = [*self.tokenizer.pieces(source), *ends]
-            shown = AttentionMap(pieces, said, found.weights, found.hypothesis.log_prob, source, text)
+            read = [*pieces, SPECIALS[EOS]]
+            shown = AttentionMap(read, said, found.weights, found.hypothesis.log_prob, source, text)
         return Translation(text, found.hypothesis.log_prob, len(found.hypothesis.tokens), shown)
 
     # --------------------------------------------------------------------------------------------------- scoring
