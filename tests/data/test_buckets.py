@@ -19,7 +19,6 @@ from seqloom.data.buckets import (
     SharedBatch,
     pair_batch,
     sorted_batches,
-    sorted_sources,
 )
 from seqloom.data.pair_encoders import ClosedPairs, OpenPairs
 from seqloom.data.pair_store import PairStore, PairTotals
@@ -289,22 +288,3 @@ def test_sorted_batches_have_all_pairs_and_their_numbers(lengths: Lengths, budge
         order += places.tolist()
     assert longest == sorted(longest, reverse=True)
     assert sorted(order) == list(range(len(lengths)))
-
-
-@settings(deadline=None)
-@given(lengths_of_pairs, budgets)
-def test_results_of_sorted_sources_go_back_in_order(lengths: Lengths, budget: int) -> None:
-    sources = store_of(lengths).source
-    results = np.zeros(len(sources), np.int64)
-    longest = []
-    for batch in sorted_sources(sources, budget):
-        assert len(batch.source) == 1 or batch.source.numel() <= budget
-        assert (batch.source != PAD).sum(1).equal(batch.source_lengths)
-        results[batch.numbers] = (batch.source[:, 0] - FIRST).numpy()
-        longest.append(batch.source.size(1))
-    assert results.tolist() == list(range(len(lengths)))
-    assert longest == sorted(longest, reverse=True)
-
-
-def test_no_sources_are_no_batches() -> None:
-    assert list(sorted_sources(Ragged.encoded([], CharacterTokenizer.train(["a"])), 100)) == []

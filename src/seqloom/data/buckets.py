@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -58,17 +57,6 @@ class PairBatch:
         vars(moved)["tokens"] = self.tokens  # counted and found here: a GPU would be waited for
         vars(moved)["places"] = self.places.to(device, non_blocking=True)
         return moved
-
-
-class SourceBatch(NamedTuple):
-    """Rows of sources without targets, for decoding."""
-
-    numbers: NDArray[np.int64]
-    """[rows]: which source each row is; results come back in order with `results[numbers] = ...`."""
-    source: Tensor
-    """[rows, S]: ending in `<eos>`, padded with `<pad>`."""
-    source_lengths: Tensor
-    """[rows]: padding left out."""
 
 
 @dataclass(frozen=True)
@@ -143,13 +131,6 @@ def sorted_batches(pairs: PairStore | EncodedPairs, batch_tokens: int) -> Iterat
     longer, lean = _shape(pairs)
     for numbers in _cut(np.lexsort((lean, -longer)), longer, batch_tokens):
         yield numbers, pair_batch(pairs, numbers)
-
-
-def sorted_sources(sources: Ragged, batch_tokens: int) -> Iterator[SourceBatch]:
-    """All sources once, longest first, for decoding."""
-    lengths = sources.lengths
-    for numbers in _cut(np.argsort(-lengths, kind="stable"), lengths, batch_tokens):
-        yield SourceBatch(numbers, *padded(sources, numbers))
 
 
 def pair_batch(pairs: PairStore | EncodedPairs, numbers: NDArray[np.int64]) -> PairBatch:
