@@ -80,7 +80,7 @@ def generate(
       seqloom generate runs/translate-en-zh --prompt "Good morning." --attention attention.html
     """
     from seqloom.errors import UserError
-    from seqloom.runs import Decoding, TrainedLanguageModel, TrainedSeq2Seq, load
+    from seqloom.runs import Decoding, TrainedLanguageModel, TrainedSeq2Seq, load_sequence_model
 
     if prompt is not None and input is not None:
         raise UserError("give --prompt or --input, not both")
@@ -100,8 +100,8 @@ def generate(
         replace_unknown,
     )
     named = _named("--fuse", fuse), _named("--rerank", rerank)
-    model = load(run, device)
-    load_other = load if isinstance(model, TrainedSeq2Seq) else TrainedLanguageModel.load
+    model = load_sequence_model(run, device)
+    load_other = load_sequence_model if isinstance(model, TrainedSeq2Seq) else TrainedLanguageModel.load
     fusing: list[Any] = [(load_other(other, device), weight) for other, weight in named[0]]
     reranking = [(TrainedLanguageModel.load(other, device), weight) for other, weight in named[1]]
     if isinstance(model, TrainedSeq2Seq):

@@ -9,7 +9,7 @@ import typer
 from seqloom.cli.options import Device, Input, Json, Run, print_json, read_batches
 
 if TYPE_CHECKING:
-    from seqloom.runs import Score, Trained
+    from seqloom.runs import Score, SequenceModel
 
 
 def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = False) -> None:
@@ -26,9 +26,9 @@ def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = Fa
       seqloom score runs/translate-en-zh --input pairs.tsv
     """
     from seqloom.metrics import Likelihood
-    from seqloom.runs import load
+    from seqloom.runs import load_sequence_model
 
-    model = load(run, device)
+    model = load_sequence_model(run, device)
     log_prob, tokens, unknown, known = 0.0, 0, 0, 0.0
     read = 0
     for batch in read_batches(input, 1024):
@@ -51,7 +51,7 @@ def score(run: Run, input: Input = "-", device: Device = "auto", json: Json = Fa
             typer.echo(f"{name}\t" + (f"{value:.4f}" if value is not None else "none (no text)"))
 
 
-def _scores(model: Trained, lines: list[str], input: str, read: int) -> list[Score]:
+def _scores(model: SequenceModel, lines: list[str], input: str, read: int) -> list[Score]:
     from seqloom.errors import DataError
     from seqloom.runs import TrainedSeq2Seq
 

@@ -8,7 +8,7 @@ from seqloom.lazy import importing
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.generation import Decoding, Generated, Score
 from seqloom.runs.language import TrainedLanguageModel
-from seqloom.runs.loading import Trained, load
+from seqloom.runs.loading import SequenceModel, Trained, load, load_sequence_model
 from seqloom.runs.seq2seq import TrainedSeq2Seq, Translation
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "PairEvaluation",
     "RunFolder",
     "Score",
+    "SequenceModel",
     "Trained",
     "TrainedLanguageModel",
     "TrainedSeq2Seq",
@@ -42,6 +43,7 @@ __all__ = [
     "evaluate_pairs",
     "gradient_norms",
     "load",
+    "load_sequence_model",
     "quickstart",
     "text_scores",
     "train",

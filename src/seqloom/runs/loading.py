@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from seqloom.config.schema import Seq2SeqConfig
+from seqloom.errors import UserError
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.seq2seq import TrainedSeq2Seq
 
-Trained = TrainedLanguageModel | TrainedSeq2Seq
+SequenceModel = TrainedLanguageModel | TrainedSeq2Seq
+"""What generates and scores text."""
+Trained = SequenceModel
+
+LOADING: dict[str, Callable[[str | Path, str], Trained]] = {
+    "language": TrainedLanguageModel.load,
+    "ngram": TrainedLanguageModel.load,
+    "interpolation": TrainedLanguageModel.load,
+    "seq2seq": TrainedSeq2Seq.load,
+}
 
 
 def load(path: str | Path, device: str = "auto") -> Trained:
     """The model of a run folder, with its best weights."""
-    pairs = isinstance(RunFolder.open(path).config().model, Seq2SeqConfig)
-    return TrainedSeq2Seq.load(path, device) if pairs else TrainedLanguageModel.load(path, device)
+    return LOADING[RunFolder.open(path).config().model.kind](path, device)
+
+
+def load_sequence_model(path: str | Path, device: str = "auto") -> SequenceModel:
+    """The same, where a model that generates and scores text is needed."""
+    model = load(path, device)
+    if not isinstance(model, SequenceModel):
+        raise UserError(f"{path} is a model of kind {model.config.model.kind!r}: it neither generates nor scores text")
+    return model

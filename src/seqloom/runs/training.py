@@ -68,7 +68,7 @@ def train(
         FITTING[config.model.kind](config, tokenizer, folder, processes, reporter or Silent())
         trained = load(folder.path, config.training.device)
         if processes.main:
-            report_seq2seq(trained) if isinstance(trained, TrainedSeq2Seq) else _report(trained)
+            REPORTING[type(trained)](trained)
     finally:
         processes.leave()
     return trained
@@ -133,6 +133,12 @@ FITTING: dict[str, Callable[[RunConfig, Tokenizer | None, RunFolder, Processes, 
     "ngram": train_ngram,
     "interpolation": train_interpolation,
     "seq2seq": train_seq2seq,
+}
+
+
+REPORTING: dict[type[Trained], Callable[[Any], None]] = {
+    TrainedLanguageModel: _report,
+    TrainedSeq2Seq: report_seq2seq,
 }
 
 
