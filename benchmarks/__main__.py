@@ -1,8 +1,8 @@
-"""python -m benchmarks [features|decoding|ngrams|seq2seq|all] [--device cpu|cuda|auto] [--quick] [--out FILE.md]
+"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|all] [--device cpu|cuda] [--quick] [--out FILE.md]
 
-ngrams and seq2seq are not part of all. ngrams wants a text (--text FILE) and, to compare with KenLM, its estimator
-(--lmplz PROGRAM). seq2seq wants Hugging Face's transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode
-(--test F.src,F.tgt) and a trained model (--run FOLDER).
+ngrams, seq2seq and outputs are not part of all. ngrams wants a text (--text FILE) and, to compare with KenLM, its
+estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's transformers; it takes pairs (--pairs F.src,F.tgt), sentences
+to decode (--test F.src,F.tgt) and a trained model (--run FOLDER).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from pathlib import Path
 
 import torch
 
+from benchmarks import outputs
 from benchmarks.decoding import DecodingSizes, run_decoding
 from benchmarks.features import run_features
 from benchmarks.floor import floor_table
 from benchmarks.machine import describe
 from benchmarks.ngrams import NgramSizes, run_ngrams
+from benchmarks.outputs import VOCABULARIES, run_outputs
 from benchmarks.setting import CPU, GPU, Sizes, Text, load_text
 from benchmarks.tables import Table
 from benchmarks.timing import FULL, FULL_GPU, QUICK, Effort
@@ -42,12 +44,15 @@ def main() -> None:
         tables = _ngram_tables(arguments, effort)
     elif arguments.what == "seq2seq":
         tables = _seq2seq_tables(arguments, device, effort)
+    elif arguments.what == "outputs":
+        tables = iter([run_outputs(VOCABULARIES, outputs.GPU if on_gpu else outputs.CPU, device, effort, _say)])
     else:
         tables = _tables(arguments.what, load_text(), GPU if on_gpu else CPU, device, effort)
     for table in tables:
         parts.append(str(table))
         print(table, flush=True)
-    name = {"ngrams": "ngrams", "seq2seq": f"seq2seq-{device.type}"}.get(arguments.what, device.type)
+    apart = arguments.what in ("seq2seq", "outputs")
+    name = "ngrams" if arguments.what == "ngrams" else f"{arguments.what}-{device.type}" if apart else device.type
     out = arguments.out or RESULTS / f"{name}{'-quick' if arguments.quick else ''}.md"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(parts), encoding="utf-8")
@@ -56,7 +61,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure how fast seqloom is.")
-    choices = ["features", "decoding", "ngrams", "seq2seq", "all"]
+    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "all"]
     parser.add_argument("what", nargs="?", default="all", choices=choices)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")

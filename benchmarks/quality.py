@@ -1,9 +1,10 @@
-"""python -m benchmarks.quality multi30k|scheduled-sampling|dialogsum --data DIR [--jobs N] [--steps N] [--out FILE.md]
+"""python -m benchmarks.quality SUITE --data DIR [--jobs N] [--steps N] [--out FILE.md]
 
-Train the models of pairs that docs/pairs.md compares, decode the test set with each, and write the table.
+Train the models that docs/pairs.md and docs/output-layers.md compare, measure each on the test set, write the table.
 
 multi30k, scheduled-sampling: DIR holds train, val and test_2016_flickr, each .en and .de (gzipped or not).
 dialogsum: DIR holds train.jsonl, validation.jsonl and test.jsonl with the keys source and target (a list in test).
+outputs: DIR holds train.txt, valid.txt and test.txt (gzipped or not), words between spaces.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from benchmarks.outputs import LAYERS
 from benchmarks.tables import Table
 
 Config = dict[str, Any]
 Scores = dict[str, dict[str, float]]
-"""Of one run: "beam" and "greedy", each with its figures by name."""
+"""Of one run: "beam" and "greedy" (a language model: ""), each with its figures by name."""
 
 SEEDS = (0, 1, 2)
 ATTENTIONS = ("dot", "scaled-dot", "bilinear", "additive", "coverage", "location")
@@ -47,7 +49,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Compare how well models of pairs do.")
+    parser = argparse.ArgumentParser(description="Compare how well models do.")
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
@@ -65,10 +67,14 @@ def _measured(job: tuple[str, Config, Path, int | None]) -> tuple[str, Scores]:
     file.write_text(json.dumps(config), encoding="utf-8")
     _seqloom("train", str(file), "--out", str(run), "--quiet")
     scores = {}
-    for strategy in ("beam", "greedy"):
-        figures = json.loads(_seqloom("evaluate", str(run), "--strategy", strategy, "--json"))
+    for strategy in ("beam", "greedy") if config["model"]["kind"] == "seq2seq" else ("",):
+        decoding = ("--strategy", strategy) if strategy else ()
+        figures = json.loads(_seqloom("evaluate", str(run), *decoding, "--json"))
         scores[strategy] = {figure: score["value"] for figure, score in figures.items()}
-    print(f"{name}: BLEU {scores['beam']['BLEU']:.2f}", file=sys.stderr, flush=True)
+        print(f"{name} {strategy}: {scores[strategy]}", file=sys.stderr, flush=True)
+    if config["model"].get("output", {}).get("kind") in ("noise-contrastive", "negative-sampling", "softmax"):
+        found = json.loads(_seqloom("inspect", "normaliser", str(run), "--out", str(run / "z.svg"), "--json"))
+        scores["normaliser"] = {figure: found[figure] for figure in ("mean", "deviation")}
     return name, scores
 
 
@@ -165,6 +171,36 @@ def dialogsum(folder: Path) -> dict[str, Config]:
     return configs
 
 
+def outputs(folder: Path) -> dict[str, Config]:
+    """One LSTM under every output layer."""
+
+    def text(part: str) -> str:
+        return f"{folder / part}.txt" + (".gz" if (folder / f"{part}.txt.gz").is_file() else "")
+
+    data = {"train": text("train"), "valid": text("valid"), "test": text("test"), "unit": "line"}
+    shape = {"sampling": "sequential", "batch_size": 64, "length": 64}
+    training = {
+        "steps": 3000,
+        "precision": "bf16",
+        "validate_every": 500,
+        "optimizer": {"learning_rate": 3e-3},
+        "schedule": {"kind": "cosine", "warmup": 100, "final": 0.02},
+    }
+    configs = {}
+    for layer in ("softmax", "softmax, untied", *LAYERS[1:], "noise-contrastive, learned Z"):
+        kind, _, variant = layer.partition(", ")
+        output = {"kind": kind} | {"untied": {"tied": False}, "learned Z": {"normaliser": "learned"}}.get(variant, {})
+        model = {
+            "kind": "language",
+            "embedding": {"size": 512, "dropout": 0.4},
+            "features": {"kind": "lstm", "size": 512, "layers": 2, "dropout": 0.4, "hidden_dropout": 0.3},
+            "output": output,
+        }
+        words = {"kind": "whitespace", "min_count": 3}
+        configs[layer] = {"text": words, "data": data | shape, "model": model, "training": training}
+    return configs
+
+
 # ---------------------------------------------------------------------------------------------------------- tables
 
 
@@ -198,10 +234,23 @@ def _summary_table(found: dict[str, Scores]) -> Table:
     return Table("DialogSum", "Beam 5; ROUGE is F; per cent.", ["model", *figures], rows)
 
 
+def _output_table(found: dict[str, Scores]) -> Table:
+    rows = [
+        [
+            name,
+            f"{scores['']['perplexity']:.1f}",
+            "{mean:.2f} ± {deviation:.2f}".format(**scores["normaliser"]) if "normaliser" in scores else "",
+        ]
+        for name, scores in found.items()
+    ]
+    return Table("Output layers", "Test set, exact.", ["output layer", "perplexity", "log Z"], rows, words=1)
+
+
 SUITES: dict[str, tuple[Callable[[Path], dict[str, Config]], Callable[[dict[str, Scores]], Table]]] = {
     "multi30k": (multi30k, _ladder_table),
     "scheduled-sampling": (scheduled_sampling, _sampling_table),
     "dialogsum": (dialogsum, _summary_table),
+    "outputs": (outputs, _output_table),
 }
 
 if __name__ == "__main__":

@@ -60,6 +60,4 @@ def standard_input() -> Callable[[bytes], AbstractContextManager[None]]:
 @pytest.fixture
 def no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave `report.html` out: drawing it takes longer than the tiny trainings of many tests."""
-    from seqloom.runs import training
-
-    monkeypatch.setattr(training, "REPORTING", dict.fromkeys(training.REPORTING, lambda trained: None))
+    monkeypatch.setattr("seqloom.runs.training.report", lambda trained: None)

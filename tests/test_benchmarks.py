@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
 from benchmarks import __main__ as command  # noqa: E402
-from benchmarks import quality  # noqa: E402
+from benchmarks import outputs, quality  # noqa: E402
 from benchmarks.decoding import DecodingSizes, run_decoding  # noqa: E402
 from benchmarks.features import KINDS, Bench, Variant, run_features  # noqa: E402
 from benchmarks.floor import floor_table, training_work  # noqa: E402
@@ -248,7 +248,16 @@ def test_floor_counts_the_lstms_products():
 @pytest.mark.parametrize("suite", quality.SUITES)
 def test_the_configurations_of_the_quality_tables_are_valid(suite: str, tmp_path: Path) -> None:
     configs = quality.SUITES[suite][0](tmp_path)
-    assert {load_config(config).model.kind for config in configs.values()} == {"seq2seq"}
+    kind = "language" if suite == "outputs" else "seq2seq"
+    assert {load_config(config).model.kind for config in configs.values()} == {kind}
+
+
+def test_a_step_is_timed_with_every_output_layer() -> None:
+    sizes = outputs.OutputSizes(size=8, layers=1, batch=2, length=6, tokens=500)
+    table = outputs.run_outputs([40, 60], sizes, torch.device("cpu"), ONCE, lambda message: None)
+    assert [row[0] for row in table.rows] == list(outputs.LAYERS)
+    assert {row[2] for row in table.rows[:1]} == {"1.00"}
+    assert all(len(row) == len(table.header) == 5 for row in table.rows)
 
 
 def test_a_quality_table_has_a_row_for_each_objective_with_the_spread_of_its_seeds() -> None:

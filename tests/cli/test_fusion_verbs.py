@@ -20,7 +20,7 @@ def counted(run: Path, corpus_file: Path, tmp_path_factory: pytest.TempPathFacto
     """N-gram runs: one of the LSTM's tokens, and one of characters."""
     folder = tmp_path_factory.mktemp("counted")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqloom.runs.training._report", lambda trained: None)
+        patch.setattr("seqloom.runs.training.report", lambda trained: None)
         for name, text in (("words", ["text.kind=run", f"text.path={run}"]), ("letters", ["text.kind=characters"])):
             seqloom.train("ngram", [f"data.train={corpus_file}", "model.order=3", *text], folder / name)
     return {name: folder / name for name in ("words", "letters")}

@@ -18,7 +18,7 @@ Cli = Callable[..., Any]
 def counted(corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("counted") / "ngram"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqloom.runs.training._report", lambda trained: None)
+        patch.setattr("seqloom.runs.training.report", lambda trained: None)
         seqloom.train("ngram", [f"data.train={corpus_file}", "data.valid_fraction=0.2", "model.order=3"], path)
     return path
 

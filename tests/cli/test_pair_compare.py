@@ -43,7 +43,7 @@ def pairs_file(words: list[str], tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_reports_of_single_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.runs.training.report_seq2seq", lambda trained: None)
+    monkeypatch.setattr("seqloom.runs.training.report", lambda trained: None)
 
 
 def test_two_models_of_pairs_in_a_table_that_says_how_to_go_on(cli: Cli, pairs_file: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def unfinished(folder: Path) -> list[Path]:
 def test_the_same_model_comes_of_every_kind_of_file(
     files: str, cli: Cli, place: Path, translator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seqloom.runs.training.report_seq2seq", lambda trained: None)
+    monkeypatch.setattr("seqloom.runs.training.report", lambda trained: None)
     train = ",".join(str(place / name) for name in files.split(","))
     done = cli("train", place / "pairs.yaml", "--set", f"data.train={train}", "--out", tmp_path / "run")
     assert done.code == 0, done.err
@@ -220,7 +220,7 @@ def test_a_language_model_of_the_same_tokens_can_be_fused_and_others_not(
     for option in ("--fuse", "--rerank"):
         refused = cli("generate", tmp_path / "ngram", "--prompt", "die", option, f"{translator}:0.1")
         assert refused.code == 2
-        assert f"{translator} is a sequence-to-sequence model; a language model is needed here" in refused.error
+        assert f"{translator} is a model of kind 'seq2seq'; a language model is needed here" in refused.error
 
     reranked = cli("generate", translator, "--prompt", SOURCES[0], "--n-best", 3, "--rerank", f"{run}:0.1", "--json")
     scores = [output["log_prob"] for output in reranked.records[0]["outputs"]]

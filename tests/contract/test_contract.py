@@ -40,6 +40,12 @@ TINY: dict[str, list[str]] = {
     "lstm-coupled": ["model.features.size=12"],
     "gru": ["model.features.size=12"],
     "transformer": ["model.features.size=16", "model.features.layers=2", "model.features.heads=2"],
+    "gru/class-softmax": ["model.features.size=12", "model.output.kind=class-softmax"],
+    "lstm/tree-softmax": ["model.features.size=12", "model.output.kind=tree-softmax"],
+    "lstm/adaptive-softmax": ["model.features.size=12", "model.output.kind=adaptive-softmax"],
+    "lstm/sampled-softmax": ["model.features.size=12", "model.output.kind=sampled-softmax", "model.output.samples=64"],
+    "gru/noise-contrastive": ["model.output.kind=noise-contrastive", "model.output.normaliser=learned"],
+    "rnn/negative-sampling": ["model.features.size=12", "model.output.kind=negative-sampling"],
     "transformer/sinusoidal": ["model.features.positions=sinusoidal", "model.features.size=16"],
     "transformer/learned": ["model.features.positions=learned", "model.features.size=16", "model.features.norm=post"],
     "transformer/relative": ["model.features.positions=relative", "model.features.size=16"],
@@ -178,7 +184,8 @@ def test_sampling_is_reproducible_and_beam_search_agrees_with_log_prob(name: str
 
 @pytest.mark.parametrize("name", NEURAL)
 def test_fitting_improves_and_save_load_gives_identical_scores(name: str, settings: Settings, tmp_path: Path) -> None:
-    more = ["training.steps=40", "training.validate_every=20", "training.optimizer.learning_rate=0.01"]
+    learning = ["training.optimizer.learning_rate=0.01", "training.schedule.warmup=5"]
+    more = ["training.steps=60", "training.validate_every=20", *learning]
     model = seqloom.train(name.split("/")[0], settings(name, *more), tmp_path / "run")
     losses = [entry["loss"] for entry in read_metrics(tmp_path / "run") if "loss" in entry]
     assert losses[-1] < losses[0] - 0.2
@@ -283,6 +290,9 @@ PAIRED: dict[str, dict[str, Any]] = {
     "coverage": {"encoder": {**GRU, "bidirectional": False}, "decoder": {**GRU, "attention": COVERAGE}},
     "convolution": {"encoder": CONVOLUTION, "decoder": CONVOLUTION},
     "transformer": {"encoder": TRANSFORMER, "decoder": TRANSFORMER},
+    "classes": {"encoder": GRU, "decoder": GRU, "output": {"kind": "class-softmax"}},
+    "noise": {"encoder": GRU, "decoder": TRANSFORMER, "output": {"kind": "noise-contrastive", "samples": 8}},
+    "copying tree": {"encoder": GRU, "decoder": GRU, "output": {"kind": "tree-softmax"}, **POINTER},
     "second look": {"encoder": TRANSFORMER, "decoder": {**TRANSFORMER, "attention": LOCATION}},
     "copying": {"encoder": LSTM, "decoder": {**LSTM, "attention": COVERAGE}, **POINTER},
     "copying convolution": {"encoder": CONVOLUTION, "decoder": CONVOLUTION, **POINTER},
@@ -318,7 +328,7 @@ def repeated(source: Source, times: int) -> Source:
 @pytest.fixture
 def pairs(corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """The configuration that trains a model of pairs to say sentences backwards, each of which has its own name."""
-    monkeypatch.setattr("seqloom.runs.training.report_seq2seq", lambda trained: None)
+    monkeypatch.setattr("seqloom.runs.training.report", lambda trained: None)
     lines = corpus_file.read_text(encoding="utf-8").splitlines()
     rows = [[f"name{number}", *line.split()] for number, line in enumerate(lines)]
     path = tmp_path / "pairs.tsv"

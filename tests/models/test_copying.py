@@ -237,7 +237,7 @@ def exact(greetings: Path, out: Path, model: dict[str, Any], copying: str) -> fl
 
 @pytest.fixture
 def no_pair_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.runs.training.report_seq2seq", lambda trained: None)
+    monkeypatch.setattr("seqloom.runs.training.report", lambda trained: None)
 
 
 @pytest.mark.usefixtures("no_pair_reports")

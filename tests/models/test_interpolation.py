@@ -187,7 +187,7 @@ def runs(novel: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> li
     folder = tmp_path_factory.mktemp("runs")
     one, other = folder / "one", folder / "other"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqloom.runs.training._report", lambda trained: None)
+        patch.setattr("seqloom.runs.training.report", lambda trained: None)
         seqloom.train("ngram", [f"data.train={novel['first']}", "model.order=3"], one)
         more = [f"data.train={novel['second']}", "model.order=4", "text.kind=run", f"text.path={one}"]
         seqloom.train("ngram", more, other)

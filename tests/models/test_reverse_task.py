@@ -89,7 +89,7 @@ def learn(encoder: str, decoder: str, seed: int, steps: int = 2000) -> Seq2Seq:
         "embedding": {"size": 16},
         "encoder": {"size": SIZE, **ENCODERS[encoder]},
         "decoder": {"size": SIZE, **DECODERS[decoder]},
-        "output": {"tied": False},
+        "output": {"kind": "softmax", "tied": False},
     }
     model = build_seq2seq(Seq2SeqConfig.model_validate(config), SYMBOLS.stop)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)

@@ -129,7 +129,7 @@ def test_sides_with_one_vocabulary_share_a_matrix_and_others_do_not() -> None:
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_tied_output_shares_the_matrix_of_the_targets(tied: bool) -> None:
-    config = Seq2SeqConfig.model_validate({**MODELS["attention"], "output": {"tied": tied}})
+    config = Seq2SeqConfig.model_validate({**MODELS["attention"], "output": {"kind": "softmax", "tied": tied}})
     model = build_seq2seq(config, 20, 30)
     assert (model.output.weight is model.embedding.weight) is tied
 

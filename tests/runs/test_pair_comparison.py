@@ -50,7 +50,7 @@ def pairs_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _no_reports_of_single_runs() -> Iterator[None]:
     """Drawing them takes longer than these trainings."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqloom.runs.training.report_seq2seq", lambda trained: None)
+        patch.setattr("seqloom.runs.training.report", lambda trained: None)
         yield
 
 

@@ -66,7 +66,7 @@ def tokenizer() -> Tokenizer:
 def make(name: str, tokenizer: Tokenizer, seed: int = 1, target: Tokenizer | None = None) -> TrainedSeq2Seq:
     """A model that learned nothing, but has firm opinions, and ends what it says before long."""
     torch.manual_seed(seed)
-    tree = {"kind": "seq2seq", "embedding": {"size": 10}, "output": {"tied": False}, **MODELS[name]}
+    tree = {"kind": "seq2seq", "embedding": {"size": 10}, "output": {"kind": "softmax", "tied": False}, **MODELS[name]}
     config = load_config(
         {
             "text": {"kind": "whitespace"},

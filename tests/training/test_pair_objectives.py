@@ -51,7 +51,7 @@ BATCH = PairBatch(
 def make(name: str, special: float = -100.0) -> Seq2Seq:
     """A model with firm opinions; `special` is how much it likes to say special symbols."""
     torch.manual_seed(2)
-    tree = {"embedding": {"size": 10}, "output": {"tied": False}, **MODELS[name]}
+    tree = {"embedding": {"size": 10}, "output": {"kind": "softmax", "tied": False}, **MODELS[name]}
     if name == "copying":
         tree["copying"] = {"kind": "pointer"}
     model = build_seq2seq(Seq2SeqConfig.model_validate(tree), VOCABULARY).eval()

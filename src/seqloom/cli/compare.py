@@ -23,6 +23,10 @@ def compare(
         str | None, typer.Option(help="Your text or pairs: a file, F.src,F.tgt, or a bundled corpus.")
     ] = None,
     settings: Settings = [],  # noqa: B006 - typer reads the default, nobody changes it
+    vary: Annotated[
+        list[str],
+        typer.Option(metavar="KEY=A,B,...", help="One model for each value of a key (repeatable: all combinations)."),
+    ] = [],  # noqa: B006 - as above
     tokens: Annotated[
         int | None, typer.Option(min=1, help="Training tokens for each; the first one's if not given.")
     ] = None,
@@ -41,6 +45,7 @@ def compare(
       seqloom compare --data my.txt
       seqloom compare --data my.en,my.de --set text.kind=bpe --set target_text=null
       seqloom compare lstm gru transformer --data my.txt --set text.kind=characters --out runs/mine
+      seqloom compare lstm --vary model.output.kind=softmax,class-softmax,tree-softmax,noise-contrastive
       seqloom compare a.yaml b.yaml --tokens 2000000 --json
     """
     from seqloom.runs.comparison import compare as compare_runs
@@ -50,7 +55,7 @@ def compare(
     chosen = sources or ladder_for(data)
     if data is not None:
         settings = [*data_settings(data), *settings]
-    ladder = compare_runs(chosen, settings, out, tokens, None if quiet else reporter())
+    ladder = compare_runs(chosen, settings, out, tokens, None if quiet else reporter(), vary)
     show(ladder, out, json)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Json, Run, print_json
+from seqloom.cli.options import Device, Json, Run, print_json
 
 if TYPE_CHECKING:
     from seqloom.reports import OrderCoverage
@@ -95,6 +95,55 @@ def ngrams(
 
         for table in ngram_tables(orders, coverage):
             Console().print(table)
+    typer.echo(f"picture: {out}", err=True)
+
+
+@app.command()
+def normaliser(
+    run: Run,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(help="Text to read (repeatable); else data.test of the run, or what it held out."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The picture: .svg, .png or .pdf.")] = Path("normaliser.svg"),
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """How far Z(h), the sum of exp(score) over all words, is from 1 at the places of a text.
+
+    Noise-contrastive estimation learns scores that are log-probabilities by themselves, so that one word can be scored
+    without the others. This says how well it did; a plain softmax has no reason to.
+
+    \b
+    Examples:
+      seqloom inspect normaliser runs/lstm
+      seqloom inspect normaliser runs/lstm --source test.txt --json
+    """
+    import numpy as np
+
+    from seqloom.data.store import TokenStore
+    from seqloom.errors import UserError
+    from seqloom.metrics import log_normalisers
+    from seqloom.models import LanguageModel
+    from seqloom.nn import Softmax
+    from seqloom.reports import normaliser_histogram, save
+    from seqloom.runs import TrainedLanguageModel
+
+    trained = TrainedLanguageModel.load(run, device)
+    model = trained.model
+    if not isinstance(model, LanguageModel) or not isinstance(model.output, Softmax):
+        raise UserError(f"{run} has no scores to normalise: its output layer gives probabilities as it is")
+    store = TokenStore.of(trained.text(source), trained.tokenizer)
+    found = log_normalisers(model, store, trained.config.text_data.length)
+    save(normaliser_histogram(found), out)
+    mean, deviation = float(found.mean()), float(found.std())
+    low, high = np.quantile(found, [0.05, 0.95]).tolist()
+    if json:
+        figures = {"mean": mean, "deviation": deviation, "low": low, "high": high}
+        print_json({"run": str(run), "places": len(found), **figures})
+    else:
+        typer.echo(f"log Z over {len(found):,} places: mean {mean:.3f}, deviation {deviation:.3f}")
+        typer.echo(f"nine of ten lie between {low:.3f} and {high:.3f}; 0 is normalised")
     typer.echo(f"picture: {out}", err=True)
 
 

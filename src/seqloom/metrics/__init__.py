@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         stream_likelihood,
         unit_likelihood,
     )
+    from seqloom.metrics.normaliser import log_normalisers
 
 _OF_LIKELIHOOD = {  # imported on first use: they need torch, which takes over a second
     "Likelihood",
@@ -40,6 +41,7 @@ __all__ = [
     "bleu",
     "corpus_scores",
     "entropy",
+    "log_normalisers",
     "pair_cross_entropy",
     "paired_bootstrap",
     "paired_bootstrap_bleu",
@@ -58,4 +60,5 @@ __all__ = [
 ]
 
 
-__getattr__ = importing(__name__, dict.fromkeys(_OF_LIKELIHOOD, "seqloom.metrics.likelihood"))
+_HOMES = dict.fromkeys(_OF_LIKELIHOOD, "seqloom.metrics.likelihood") | {"log_normalisers": "seqloom.metrics.normaliser"}
+__getattr__ = importing(__name__, _HOMES)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from seqloom.data.buckets import sorted_batches
 from seqloom.data.pair_store import PairStore
@@ -95,7 +98,30 @@ def store_likelihood(model: Autoregressive, store: TokenStore, length: int) -> L
 def stream_likelihood(
     model: LanguageModel, store: TokenStore, length: int, rows: int = 16, overlap: int = 0
 ) -> Likelihood:
-    """The likelihood of a whole store, read as running text.
+    """The likelihood of a whole store, read as running text, as `read_stream` reads it."""
+    totals = torch.zeros(2, dtype=torch.float64, device=model.device)  # of all tokens, and of the known ones
+    for read in read_stream(model, store, length, rows, overlap):
+        log_probs = model.output.log_prob(read.features, read.targets).double() * read.counts
+        totals += torch.stack([log_probs.sum(), (log_probs * (read.targets != UNK)).sum()])
+    everything, known = totals.tolist()
+    return _of_store(store, everything, known)
+
+
+class StreamWindow(NamedTuple):
+    """A window of running text as a model read it."""
+
+    features: Tensor
+    """[rows, time, size], each before its target."""
+    targets: Tensor
+    """[rows, time]"""
+    counts: Tensor
+    """[rows, time]: whether a target belongs to the text and was not in a window before."""
+
+
+def read_stream(
+    model: LanguageModel, store: TokenStore, length: int, rows: int = 16, overlap: int = 0
+) -> Iterator[StreamWindow]:
+    """Read a whole store as running text.
 
     The text is cut into up to `rows` long rows that are read side by side in windows of `length` tokens. A model that
     carries its state reads each row without a break. For another, each window after the first begins with `overlap`
@@ -106,7 +132,6 @@ def stream_likelihood(
     rows = max(1, min(rows, len(store) // (4 * length)))
     bounds = np.linspace(0, len(store), rows + 1).astype(np.int64)
     row_length = int(np.diff(bounds).max())
-    totals = torch.zeros(2, dtype=torch.float64, device=model.device)  # of all tokens, and of the known ones
     state = None
     for offset in range(0, row_length, stride):
         again = 0 if carries or offset == 0 else min(overlap, offset)
@@ -115,11 +140,7 @@ def stream_likelihood(
         batch = window_batch(store.tokens, first, width).to(model.device)
         features, state = model(batch.inputs, state if carries else None)
         inside = (first[:, None] + np.arange(width) < bounds[1:, None]) & (np.arange(width) >= again)
-        log_probs = model.output.log_prob(features, batch.targets).double()
-        log_probs = log_probs * torch.from_numpy(inside).to(model.device)
-        totals += torch.stack([log_probs.sum(), (log_probs * (batch.targets != UNK)).sum()])
-    everything, known = totals.tolist()
-    return _of_store(store, everything, known)
+        yield StreamWindow(features, batch.targets, torch.from_numpy(inside).to(model.device))
 
 
 def unit_likelihood(model: Autoregressive, store: TokenStore, piece: int = 1 << 22) -> Likelihood:

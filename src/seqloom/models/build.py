@@ -5,23 +5,25 @@ from __future__ import annotations
 from seqloom.config.schema import SelectiveCopying, Seq2SeqConfig
 from seqloom.models.copying import CopyingSeq2Seq, SelectiveSeq2Seq
 from seqloom.models.seq2seq import Seq2Seq
-from seqloom.nn import Embedding, Softmax
+from seqloom.nn import Embedding
 from seqloom.nn.build import build_decoder, build_encoder
+from seqloom.nn.output import Plan, build_output
 
 
-def build_seq2seq(config: Seq2SeqConfig, vocabulary_size: int, target_vocabulary_size: int | None = None) -> Seq2Seq:
-    """The model that a configuration describes, with fresh weights.
+def build_seq2seq(
+    config: Seq2SeqConfig, vocabulary_size: int, target_vocabulary_size: int | None = None, plan: Plan | None = None
+) -> Seq2Seq:
+    """The model that a configuration describes, with fresh weights; `plan`: as for `build_output`, of target words.
 
     Where the target has no vocabulary of its own, both sides share one embedding matrix.
     """
-    options = config.embedding.model_dump()
+    options = config.embedding.model_dump(exclude={"vectors"})
     source_embedding = Embedding(vocabulary_size, **options)
     shared = target_vocabulary_size is None
     embedding = source_embedding if shared else Embedding(target_vocabulary_size or 0, **options)
     encoder = build_encoder(config.encoder, config.embedding.size)
     decoder = build_decoder(config.decoder, config.embedding.size, encoder.output_size)
-    tied = embedding.weight if config.output.tied else None
-    output = Softmax(decoder.output_size, embedding.vocabulary_size, tied)
+    output = build_output(config.output, decoder.output_size, embedding.vocabulary_size, plan, embedding.weight)
     parts = (source_embedding, encoder, embedding, decoder, output)
     match config.copying:
         case SelectiveCopying(threshold=threshold, weight=weight):

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from seqloom.config.schema import LanguageModelConfig
 from seqloom.models.autoregressive import Autoregressive
-from seqloom.nn import Embedding, FeatureLayer, OutputLayer, Softmax, State, build_features
+from seqloom.nn import Embedding, FeatureLayer, OutputLayer, State, build_features
+from seqloom.nn.output import Plan, build_output
 from seqloom.text.special import BOS, PAD
 
 
@@ -62,10 +63,9 @@ class LanguageModel(nn.Module, Autoregressive):
         return self.output.log_prob(features, tokens).masked_fill(tokens == PAD, 0.0)
 
 
-def build_language_model(config: LanguageModelConfig, vocabulary_size: int) -> LanguageModel:
-    """The model that a configuration describes, with fresh weights."""
-    embedding = Embedding(vocabulary_size, **config.embedding.model_dump())
+def build_language_model(config: LanguageModelConfig, vocabulary_size: int, plan: Plan | None = None) -> LanguageModel:
+    """The model that a configuration describes, with fresh weights; `plan`: as for `build_output`."""
+    embedding = Embedding(vocabulary_size, **config.embedding.model_dump(exclude={"vectors"}))
     features = build_features(config.features, config.embedding.size)
-    tied = embedding.weight if config.output.tied else None
-    output = Softmax(features.output_size, vocabulary_size, tied)
+    output = build_output(config.output, features.output_size, vocabulary_size, plan, embedding.weight)
     return LanguageModel(embedding, features, output, vocabulary_size)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seqloom.reports.pair_ladder import PairLadder, PairRung
     from seqloom.reports.pair_ladder_numbers import pair_ladder_json, pair_ladder_table
     from seqloom.reports.pair_ladder_report import write_pair_ladder_report
-    from seqloom.reports.plots import gradient_flow, learning_curves, training_curve, zipf
+    from seqloom.reports.plots import gradient_flow, learning_curves, normaliser_histogram, training_curve, zipf
     from seqloom.reports.run_report import mixture_section, outputs_section, training_section, write_run_report
     from seqloom.reports.style import save, svg
     from seqloom.reports.tradeoff import bleu_against_cost, quality_against_cost
@@ -38,6 +38,7 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
     "RungResult": "seqloom.reports.ladder",
     "bleu_against_cost": "seqloom.reports.tradeoff",
     "gradient_flow": "seqloom.reports.plots",
+    "normaliser_histogram": "seqloom.reports.plots",
     "ladder_json": "seqloom.reports.ladder_numbers",
     "ladder_table": "seqloom.reports.ladder_numbers",
     "learning_curves": "seqloom.reports.plots",
@@ -82,6 +83,7 @@ __all__ = [
     "ngram_section",
     "ngram_tables",
     "ngram_zipf",
+    "normaliser_histogram",
     "outputs_section",
     "pair_ladder_json",
     "pair_ladder_table",

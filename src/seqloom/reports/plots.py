@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from seqloom.errors import DataError
 from seqloom.reports.labels import EndLabel, label_ends
@@ -124,6 +125,19 @@ def gradient_flow(distances: Sequence[int], norms_by_name: Mapping[str, Sequence
     scale_ticks(axes, "x", logarithmic=False)
     scale_ticks(axes, "y", logarithmic=True)
     label_ends(figure, axes, labels)
+    return figure
+
+
+@styled()
+def normaliser_histogram(values: NDArray[np.floating]) -> Figure:
+    """How often log Z(h) has which value; a line where scores are log-probabilities by themselves."""
+    figure = Figure(figsize=(8.6, 3.6))
+    axes = figure.subplots()
+    shares = np.full(len(values), 100 / max(1, len(values)))
+    axes.hist(values, bins=60, weights=shares, color=PALETTE[0])
+    axes.axvline(0.0, color=PALETTE[1], linestyle="--", label="normalised")
+    axes.set(xlabel="log Z(h)", ylabel="% of the places")
+    axes.legend(loc="upper right")
     return figure
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +38,16 @@ def compare(
     out: str | Path = "runs/compare",
     tokens: int | None = None,
     reporter: Reporter | None = None,
+    vary: Iterable[str] = (),
 ) -> Ladder | PairLadder:
     """Train each source on the data and tokenisers of the first, for as many tokens, and write `out/report.html`.
+
+    vary: `key=a,b,c` makes one rung of each source with each of the values; several make all combinations.
 
     All are language models, which gives a `Ladder`, or all are models of pairs, which gives a `PairLadder`. A run that
     is finished in `out` already is not trained again; one of another configuration is refused.
     """
-    configs = _load(sources, list(settings))
+    configs = _load(sources, list(settings), _variations(vary))
     if _learn_from_pairs(configs):
         return compare_pairs(configs, Path(out), tokens, reporter)
     return _compare_language(configs, Path(out), tokens, reporter)
@@ -77,16 +81,31 @@ def data_settings(data: str) -> list[str]:
     return [f"data.train={data}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]
 
 
-def _load(sources: Sequence[str | Path], settings: list[str]) -> dict[str, RunConfig]:
+def _load(
+    sources: Sequence[str | Path], settings: list[str], variations: list[tuple[str, ...]]
+) -> dict[str, RunConfig]:
     configs: dict[str, RunConfig] = {}
-    for source in sources:
-        name = Path(source).stem
+    for source, varied in product(sources, variations):
+        values = [setting.partition("=")[2] for setting in varied]
+        name = "-".join(values if values and len(sources) == 1 else [Path(source).stem, *values])
         if name in configs:
             raise UserError(f"{name!r} is in the comparison twice; give the files different names")
-        configs[name] = load_config(source, settings)
+        config = load_config(source, [*settings, *varied])
+        configs[name] = config.model_copy(update={"description": ", ".join([config.description, *varied])})
     if not configs:
         raise UserError("nothing to compare: name presets or configuration files")
     return configs
+
+
+def _variations(vary: Iterable[str]) -> list[tuple[str, ...]]:
+    """All combinations of the values to vary, each as settings; one of no settings where nothing varies."""
+    choices = []
+    for variation in vary:
+        key, _, values = variation.partition("=")
+        if not key or not all(values.split(",")):
+            raise UserError(f"--vary {variation}: write a key and its values, e.g. --vary model.features.size=64,128")
+        choices.append([f"{key}={value}" for value in values.split(",")])
+    return list(product(*choices))
 
 
 def _learn_from_pairs(configs: dict[str, RunConfig]) -> bool:

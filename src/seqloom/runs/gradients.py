@@ -14,6 +14,7 @@ from seqloom.data.windows import TokenBatch, window_batch
 from seqloom.errors import DataError, UserError
 from seqloom.models import LanguageModel, build_language_model
 from seqloom.nn import Recurrent
+from seqloom.nn.output import planned
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.materials import prepare
 
@@ -35,7 +36,8 @@ def gradient_norms(run: str | Path, length: int = 64, initial: bool = False) -> 
     model = trained.model
     if initial:
         torch.manual_seed(trained.config.seed)
-        model = build_language_model(trained.config.model, trained.tokenizer.size).eval()
+        plan = planned(model.state_dict())
+        model = build_language_model(trained.config.model, trained.tokenizer.size, plan).eval()
     count = min(WINDOWS, len(store) // length)
     starts = np.linspace(0, len(store) - length, count).astype(np.int64)
     return backward_norms(model, window_batch(store.tokens, starts, length))

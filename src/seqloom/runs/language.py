@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from seqloom.arrays import map_arrays
 from seqloom.config import RunConfig
-from seqloom.config.schema import InterpolationConfig, NgramModelConfig, Seq2SeqConfig
+from seqloom.config.schema import InterpolationConfig, LanguageModelConfig, NgramModelConfig
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore
 from seqloom.decoding import Hypothesis, stream
@@ -27,6 +27,7 @@ from seqloom.errors import UserError
 from seqloom.metrics import Likelihood, Scored, store_likelihood
 from seqloom.models import Autoregressive, LanguageModel, NgramModel, build_language_model
 from seqloom.models.interpolation import Interpolation
+from seqloom.nn.output import planned
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
 from seqloom.runs.materials import corpora
@@ -54,14 +55,15 @@ class TrainedLanguageModel:
         if isinstance(config.model, NgramModelConfig):
             model = NgramModel.load(folder.weights_file)
         elif isinstance(config.model, InterpolationConfig):
-            weights = map_arrays(folder.weights_file, ["weights"])["weights"]
-            parts = [cls.load(folder.path / PARTS / str(number), device) for number in range(len(weights))]
-            model = Interpolation([part.model for part in parts], weights)
-        elif isinstance(config.model, Seq2SeqConfig):
-            raise UserError(f"{path} is a sequence-to-sequence model; a language model is needed here")
+            shares = map_arrays(folder.weights_file, ["weights"])["weights"]
+            parts = [cls.load(folder.path / PARTS / str(number), device) for number in range(len(shares))]
+            model = Interpolation([part.model for part in parts], shares)
+        elif not isinstance(config.model, LanguageModelConfig):
+            raise UserError(f"{path} is a model of kind {config.model.kind!r}; a language model is needed here")
         else:
-            network = build_language_model(config.model, tokenizer.size)
-            load_model_weights(network, load_weights(folder.weights_file), str(folder.weights_file))
+            weights = load_weights(folder.weights_file)
+            network = build_language_model(config.model, tokenizer.size, planned(weights))
+            load_model_weights(network, weights, str(folder.weights_file))
             model = network.to(choose_device(device)).eval()
         return cls(model, tokenizer, config, folder.path)
 
@@ -114,11 +116,16 @@ class TrainedLanguageModel:
         """The likelihood of files. A neural model reads them as running text: a recurrent state is carried from unit to
         unit, and other models see at least half a window of what came before. An n-gram model and an interpolation
         read each unit by itself. Without files, of the run's test or validation text."""
+        store = TokenStore.of(self.text(files), self.tokenizer)
+        return store_likelihood(self.model, store, self.config.text_data.length)
+
+    def text(self, files: str | list[str] | None = None) -> Corpus:
+        """The text of files, as the run reads text; without files, the run's test or validation text."""
         data = self.config.text_data
         corpus = Corpus.open(files, data.unit, data.field) if files else self.reference()
         if corpus is None:
             raise UserError(f"{self.path} held no text out when it was trained: name a text to evaluate on (--source)")
-        return store_likelihood(self.model, TokenStore.of(corpus, self.tokenizer), data.length)
+        return corpus
 
     def reference(self) -> Corpus | None:
         """The run's own test or validation text; none where it had neither and held nothing out."""

@@ -15,6 +15,7 @@ from seqloom.reports import outputs_section, training_section, write_run_report
 from seqloom.runs.evaluation import evaluate_pairs
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.pair_materials import PairMaterials, prepare_pairs
+from seqloom.runs.plans import plan_words
 from seqloom.runs.seq2seq import TrainedSeq2Seq
 from seqloom.text import Tokenizer
 from seqloom.training import Processes, Reporter, Trainer, build_objective, read_metrics
@@ -45,8 +46,9 @@ def _trainer(
 ) -> Trainer:
     assert isinstance(config.model, Seq2SeqConfig)
     target = materials.target_tokenizer
+    plan = plan_words(config.model.output, materials.train.target.tokens, target or materials.tokenizer)
     torch.manual_seed(config.seed)
-    model = build_seq2seq(config.model, materials.tokenizer.size, target.size if target else None)
+    model = build_seq2seq(config.model, materials.tokenizer.size, target.size if target else None, plan)
     torch.manual_seed(config.seed * 1000 + processes.rank)  # the same weights, another dropout, in each process
     batches = BucketBatches(materials.train, config.pair_data.batch_tokens, config.seed, processes.world)
 

@@ -26,6 +26,7 @@ from seqloom.decoding.protocol import StepModel
 from seqloom.errors import UserError
 from seqloom.models import Seq2Seq, Source, build_seq2seq
 from seqloom.models.copying import CopyingSeq2Seq
+from seqloom.nn.output import planned
 from seqloom.reports import AttentionMap
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
@@ -85,8 +86,9 @@ class TrainedSeq2Seq:
         folder = RunFolder.open(path)
         config, tokenizer, target = folder.config(), folder.tokenizer(), folder.target_tokenizer()
         assert isinstance(config.model, Seq2SeqConfig)
-        model = build_seq2seq(config.model, tokenizer.size, target.size if target else None)
-        load_model_weights(model, load_weights(folder.weights_file), str(folder.weights_file))
+        weights = load_weights(folder.weights_file)
+        model = build_seq2seq(config.model, tokenizer.size, target.size if target else None, planned(weights))
+        load_model_weights(model, weights, str(folder.weights_file))
         return cls(model.to(choose_device(device)).eval(), tokenizer, target, config, folder.path)
 
     # ------------------------------------------------------------------------------------------------ generating

@@ -31,6 +31,7 @@ from seqloom.runs.loading import Trained, load
 from seqloom.runs.materials import Materials, prepare, settled
 from seqloom.runs.ngram import train_ngram
 from seqloom.runs.pair_training import report_seq2seq, train_seq2seq
+from seqloom.runs.plans import plan_words
 from seqloom.runs.seq2seq import TrainedSeq2Seq
 from seqloom.text import Tokenizer
 from seqloom.training import Processes, Reporter, Silent, Trainer, build_objective, read_metrics
@@ -68,10 +69,15 @@ def train(
         FITTING[config.model.kind](config, tokenizer, folder, processes, reporter or Silent())
         trained = load(folder.path, config.training.device)
         if processes.main:
-            REPORTING[type(trained)](trained)
+            report(trained)
     finally:
         processes.leave()
     return trained
+
+
+def report(trained: Trained) -> None:
+    """`report.html` of a run."""
+    REPORTING[type(trained)](trained)
 
 
 def _train_neural(
@@ -88,7 +94,7 @@ def _train_neural(
     trainer.fit()
 
 
-def _report(trained: TrainedLanguageModel) -> None:
+def _report_language(trained: TrainedLanguageModel) -> None:
     """`report.html` of the run: its figures, how it came about, its configuration and some samples."""
     config, metrics, held_out = trained.config.model, read_metrics(trained.path), trained.reference()
     if isinstance(trained.model, NgramModel):
@@ -116,7 +122,8 @@ def _trainer(
     assert isinstance(config.model, LanguageModelConfig)
     valid = materials.validation()
     torch.manual_seed(config.seed)
-    model = build_language_model(config.model, materials.tokenizer.size)
+    plan = plan_words(config.model.output, materials.train.tokens, materials.tokenizer)
+    model = build_language_model(config.model, materials.tokenizer.size, plan)
     torch.manual_seed(config.seed * 1000 + processes.rank)  # the same weights, another dropout, in each process
     batches = training_windows(materials.train, config.text_data, config.seed)
 
@@ -137,7 +144,7 @@ FITTING: dict[str, Callable[[RunConfig, Tokenizer | None, RunFolder, Processes, 
 
 
 REPORTING: dict[type[Trained], Callable[[Any], None]] = {
-    TrainedLanguageModel: _report,
+    TrainedLanguageModel: _report_language,
     TrainedSeq2Seq: report_seq2seq,
 }
 

@@ -22,7 +22,6 @@ from seqloom.config.schema.language import (
     PeepholeLstmFeatures,
     RecurrentFeatures,
     RnnFeatures,
-    SoftmaxOutput,
     TransformerFeatures,
 )
 from seqloom.config.schema.ngram import NgramModelConfig
@@ -33,6 +32,17 @@ from seqloom.config.schema.objectives import (
     RandomTruncationObjective,
     ScheduledSamplingObjective,
     TeacherForcingObjective,
+)
+from seqloom.config.schema.outputs import (
+    AdaptiveOutput,
+    ClassOutput,
+    NegativeSamplingOutput,
+    NoiseContrastiveOutput,
+    OutputConfig,
+    SampledConfig,
+    SampledSoftmaxOutput,
+    SoftmaxOutput,
+    TreeOutput,
 )
 from seqloom.config.schema.run import EngineConfig, LocalEngine, ModelConfig, RunConfig, SparkEngine
 from seqloom.config.schema.seq2seq import (
@@ -71,6 +81,7 @@ from seqloom.config.schema.text import (
 from seqloom.config.schema.training import AveragingConfig, OptimizerConfig, ScheduleConfig, TrainingConfig
 
 __all__ = [
+    "AdaptiveOutput",
     "AdditiveAttention",
     "AttentionAverageFeatures",
     "AttentionConfig",
@@ -79,6 +90,7 @@ __all__ = [
     "BilinearAttention",
     "BpeText",
     "CharacterText",
+    "ClassOutput",
     "ConvolutionDecoderConfig",
     "ConvolutionEncoderConfig",
     "ConvolutionFeatures",
@@ -101,11 +113,14 @@ __all__ = [
     "LocationAttention",
     "LstmFeatures",
     "ModelConfig",
+    "NegativeSamplingOutput",
     "NgramModelConfig",
     "NoAttention",
     "NoCopying",
+    "NoiseContrastiveOutput",
     "ObjectiveConfig",
     "OptimizerConfig",
+    "OutputConfig",
     "PairData",
     "PairObjective",
     "PeepholeLstmFeatures",
@@ -117,6 +132,8 @@ __all__ = [
     "RnnFeatures",
     "RunConfig",
     "RunText",
+    "SampledConfig",
+    "SampledSoftmaxOutput",
     "ScaledDotAttention",
     "ScheduleConfig",
     "ScheduledSamplingObjective",
@@ -134,6 +151,7 @@ __all__ = [
     "TransformerDecoderConfig",
     "TransformerEncoderConfig",
     "TransformerFeatures",
+    "TreeOutput",
     "UnigramText",
     "WhitespaceText",
     "WordText",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from seqloom.config.schema.base import Probability, Schema, Size, Start
+from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
 
 
 class EmbeddingConfig(Schema):
@@ -160,15 +161,9 @@ FeaturesConfig = Annotated[
 ]
 
 
-class SoftmaxOutput(Schema):
-    kind: Literal["softmax"] = "softmax"
-    tied: bool = True
-    """Share the matrix with the embedding (through a projection when the sizes differ)."""
-
-
 class LanguageModelConfig(Schema):
     kind: Literal["language"] = "language"
     """A deep sequence model: an embedding layer, a feature layer and an output layer."""
     embedding: EmbeddingConfig = EmbeddingConfig()
     features: FeaturesConfig = LstmFeatures()
-    output: SoftmaxOutput = SoftmaxOutput()
+    output: OutputConfig = SoftmaxOutput()

@@ -12,6 +12,7 @@ from seqloom.config.schema.interpolation import InterpolationConfig
 from seqloom.config.schema.language import LanguageModelConfig
 from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.config.schema.objectives import LikelihoodObjective, ObjectiveConfig, PairObjective
+from seqloom.config.schema.outputs import SampledConfig
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.config.schema.text import TextConfig, WordText
 from seqloom.config.schema.training import TrainingConfig
@@ -86,6 +87,11 @@ class RunConfig(Schema):
             raise ValueError("copying needs one tokeniser for source and target: leave target_text out")
         if model.copying.kind != "none" and self.objective.label_smoothing:
             raise ValueError("objective.label_smoothing is for models without copying: set it to 0")
+        if isinstance(model.output, SampledConfig):
+            if self.objective.label_smoothing:
+                raise ValueError(f"{model.output.kind} learns from few words: set objective.label_smoothing to 0")
+            if model.copying.kind != "none":
+                raise ValueError(f"{model.output.kind} learns from few words; copying needs the probabilities of all")
 
     @property
     def text_data(self) -> TextData:

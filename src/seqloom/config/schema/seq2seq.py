@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from seqloom.config.schema.base import Probability, Schema, Size
-from seqloom.config.schema.language import EmbeddingConfig, SoftmaxOutput, TransformerShape
+from seqloom.config.schema.language import EmbeddingConfig, TransformerShape
+from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
 
 # ----------------------------------------------------------------------------------------------------- attention
 
@@ -190,5 +191,5 @@ class Seq2SeqConfig(Schema):
     """Of source and target words; one matrix for both where they share a tokeniser (`target_text` is not given)."""
     encoder: EncoderConfig = RecurrentEncoderConfig()
     decoder: DecoderConfig = RecurrentDecoderConfig()
-    output: SoftmaxOutput = SoftmaxOutput()
+    output: OutputConfig = SoftmaxOutput()
     copying: CopyConfig = NoCopying()

@@ -1,37 +1,15 @@
-"""Output layers: from features to the probabilities of words."""
+"""The softmax over all words."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.nn.cross_entropy import cross_entropy
+from seqloom.nn.output.base import OutputLayer, exact
 
-
-class OutputLayer(nn.Module, ABC):
-    """p(word | features), and a loss to learn it by. Logarithms are natural."""
-
-    input_size: int
-    vocabulary_size: int
-
-    @abstractmethod
-    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-        """features [..., input_size], targets [...] -> what training minimises, summed over the targets.
-
-        -log p(target), or an estimate with its expectation or optimum there. `smoothing` is the share ε of a target
-        that is spread evenly over all words: (1 - ε) · -log p(target) + ε/V · Σ_w -log p(w).
-        """
-
-    @abstractmethod
-    def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
-        """log p(target | features), exact and normalised: [..., input_size], [...] -> [...]."""
-
-    @abstractmethod
-    def log_probs(self, features: Tensor) -> Tensor:
-        """log p of every word: [..., input_size] -> [..., vocabulary_size]."""
+SCORES = 1 << 26  # scores held at once where no gradient is asked for: a quarter of a gigabyte
 
 
 class Softmax(OutputLayer):
@@ -56,13 +34,20 @@ class Softmax(OutputLayer):
         """Unnormalised log-probabilities of every word: [..., input_size] -> [..., vocabulary_size]."""
         return F.linear(self.project(features), self.weight, self.bias)
 
+    def log_normaliser(self, features: Tensor) -> Tensor:
+        """log Z(h) = log Σ_w exp(score of w): 0 where scores are log-probabilities of their own accord."""
+        return exact(self.scores(features)).logsumexp(-1)
+
     def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
         flat = self.project(features.reshape(-1, self.input_size))
         return cross_entropy(flat, self.weight, self.bias, targets.reshape(-1), smoothing)
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
-        flat = self.scores(features.reshape(-1, self.input_size))
-        return -F.cross_entropy(flat, targets.reshape(-1), reduction="none").view(targets.shape)
+        flat, rows = targets.reshape(-1), features.reshape(-1, self.input_size)
+        at_once = len(flat) if torch.is_grad_enabled() else max(1, SCORES // self.vocabulary_size)
+        parts = zip(rows.split(max(1, at_once)), flat.split(max(1, at_once)), strict=True)
+        found = [-F.cross_entropy(self.scores(few), words, reduction="none") for few, words in parts]
+        return torch.cat(found).view(targets.shape)
 
     def log_probs(self, features: Tensor) -> Tensor:
         scores = self.scores(features)

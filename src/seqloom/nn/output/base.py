@@ -1,0 +1,43 @@
+"""The output layer's interface: from features to the probabilities of words."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+
+class OutputLayer(nn.Module, ABC):
+    """p(word | features), and a loss to learn it by. Logarithms are natural.
+
+    What a layer must know of the words (their classes, a tree, how frequent they are) is among its buffers and so among
+    its weights.
+    """
+
+    input_size: int
+    vocabulary_size: int
+
+    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """features [..., input_size], targets [...] -> what training minimises, summed over the targets.
+
+        -log p(target), or an estimate with its expectation or optimum there. `smoothing` is the share ε of a target
+        that is spread evenly over all words: (1 - ε) · -log p(target) + ε/V · Σ_w -log p(w).
+        """
+        loss = -self.log_prob(features, targets).sum()
+        if not smoothing:
+            return loss
+        return (1 - smoothing) * loss - smoothing / self.vocabulary_size * self.log_probs(features).sum()
+
+    @abstractmethod
+    def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
+        """log p(target | features), exact and normalised: [..., input_size], [...] -> [...]."""
+
+    @abstractmethod
+    def log_probs(self, features: Tensor) -> Tensor:
+        """log p of every word: [..., input_size] -> [..., vocabulary_size]."""
+
+
+def exact(tensor: Tensor) -> Tensor:
+    """In float32 or better: products may be of a shorter type, logarithms and their sums are not."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -1,0 +1,120 @@
+"""The softmax in two levels: first the class of the word, then the word within its class."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.nn.output.base import OutputLayer, exact
+
+
+class ClassSoftmax(OutputLayer):
+    """p(w | h) = p(c | h) · p(w | c, h),   c the class of w,   both a softmax (Goodman 2001,
+    https://arxiv.org/abs/cs/0108006).
+
+    With about √V classes of about √V words, a word costs 2 √V scores instead of V.
+    """
+
+    classes: Tensor
+    places: Tensor
+    firsts: Tensor
+
+    def __init__(self, input_size: int, classes: Tensor) -> None:
+        """`classes`: of each word, [vocabulary], numbered from 0 without gaps."""
+        super().__init__()
+        self.input_size = input_size
+        self.vocabulary_size = len(classes)
+        self.register_buffer("classes", classes)
+        sizes = torch.bincount(classes)
+        if not (sizes > 0).all():
+            raise ValueError("classes are numbered from 0 without gaps")
+        self.sizes: list[int] = sizes.tolist()
+        by_class = torch.argsort(classes, stable=True)
+        self.register_buffer("places", torch.argsort(by_class), persistent=False)  # of each word, words by class
+        self.register_buffer("firsts", sizes.cumsum(0) - sizes, persistent=False)  # of each class
+        # The weights of the words stand by class, so that those of a class are one piece.
+        std = input_size**-0.5
+        self.class_weight = nn.Parameter(torch.randn(len(sizes), input_size) * std)
+        self.class_bias = nn.Parameter(torch.zeros(len(sizes)))
+        self.weight = nn.Parameter(torch.randn(len(classes), input_size) * std)
+        self.bias = nn.Parameter(torch.zeros(len(classes)))
+
+    def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
+        flat, words = features.reshape(-1, self.input_size), targets.reshape(-1)
+        classes = self.classes[words]
+        of_class = F.cross_entropy(F.linear(flat, self.class_weight, self.class_bias), classes, reduction="none")
+        return -(exact(of_class) + self._surprise_within(flat, words, classes)).view(targets.shape)
+
+    def _surprise_within(self, features: Tensor, words: Tensor, classes: Tensor) -> Tensor:
+        """-log p(w | c, h): the rows of a class together, class by class."""
+        order = torch.argsort(classes)
+        within = (self.places[words] - self.firsts[classes])[order]
+        counts = torch.bincount(classes, minlength=len(self.sizes)).tolist()
+        parts = zip(
+            features[order].split(counts),
+            within.split(counts),
+            self.weight.split(self.sizes),  # as views: their gradients are put together once
+            self.bias.split(self.sizes),
+            strict=True,
+        )
+        certain = exact(features.new_zeros(()))
+        found = [
+            F.cross_entropy(exact(F.linear(rows, weight, bias)), targets, reduction="none")
+            if len(weight) > 1
+            else certain.expand(len(rows))  # a class of one word
+            for rows, targets, weight, bias in parts
+            if len(rows)
+        ]
+        return torch.cat(found)[torch.argsort(order)] if found else certain.expand(0)
+
+    def log_probs(self, features: Tensor) -> Tensor:
+        of_class = F.log_softmax(exact(F.linear(features, self.class_weight, self.class_bias)), dim=-1)
+        scores = exact(F.linear(features, self.weight, self.bias))
+        within = torch.cat([F.log_softmax(part, dim=-1) for part in scores.split(self.sizes, dim=-1)], dim=-1)
+        return within.index_select(-1, self.places) + of_class.index_select(-1, self.classes)
+
+
+def frequency_classes(counts: Tensor, number: int) -> Tensor:
+    """The class of each word, [vocabulary]: words in order of frequency, cut into classes of equal Σ √count.
+
+    Frequent words come into small classes, the most frequent have one of their own (Mikolov et al. 2011), yet rare
+    classes do not grow as long as equal Σ count would make them.
+    """
+    number = min(number, len(counts))
+    order = torch.argsort(counts, descending=True, stable=True)
+    mass = counts[order].double().clamp(min=1.0).sqrt()
+    middles = mass.cumsum(0) - mass / 2
+    cut = (middles / mass.sum() * number).long().clamp(max=number - 1)
+    _, numbered = torch.unique_consecutive(cut, return_inverse=True)
+    return torch.empty_like(numbered).scatter_(0, order, numbered)
+
+
+def vector_classes(vectors: Tensor, number: int, rounds: int = 20) -> Tensor:
+    """The class of each word, [vocabulary], by the likeness of their vectors [vocabulary, size].
+
+    Words are split in two again and again, along the first principal direction of the largest cluster, at its median:
+    clusters of nearly equal size, the same every time.
+    """
+    number = min(number, len(vectors))
+    directions = F.normalize(vectors.float(), dim=1)
+    clusters = [torch.arange(len(vectors), device=vectors.device)]
+    while len(clusters) < number:
+        largest = max(range(len(clusters)), key=lambda cluster: len(clusters[cluster]))
+        words = clusters.pop(largest)
+        along = directions[words] @ _principal(directions[words], rounds)
+        clusters += words[torch.argsort(along, stable=True)].tensor_split(2)
+    classes = torch.empty(len(vectors), dtype=torch.int64, device=vectors.device)
+    for cluster, words in enumerate(clusters):
+        classes[words] = cluster
+    return classes
+
+
+def _principal(vectors: Tensor, rounds: int) -> Tensor:
+    """The direction in which vectors [n, size] differ most, by power iteration."""
+    spread = vectors - vectors.mean(0)
+    covariance = spread.t() @ spread
+    direction = covariance[covariance.diagonal().argmax()]
+    for _ in range(rounds):
+        direction = F.normalize(covariance @ direction, dim=0)
+    return direction

@@ -1,0 +1,127 @@
+"""Output layers that learn from a sample of the vocabulary, and are exact where it counts: in evaluation."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.nn.output.base import exact
+from seqloom.nn.output.noise import Noise
+from seqloom.nn.output.softmax import Softmax
+
+
+class SampledOutput(Softmax):
+    """A softmax whose loss scores the target and K words drawn from noise, which all targets of a batch share."""
+
+    def __init__(
+        self,
+        input_size: int,
+        vocabulary_size: int,
+        noise: Tensor,
+        samples: int = 1024,
+        tied: nn.Parameter | None = None,
+    ) -> None:
+        """noise: q of each word, [vocabulary]; samples: K."""
+        super().__init__(input_size, vocabulary_size, tied)
+        self.noise = Noise(noise)
+        self.samples = samples
+        with torch.no_grad():  # begins as the unigram distribution of the noise, close to normalised
+            self.bias.copy_(self.noise.probabilities.log())
+
+    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        if smoothing:
+            raise ValueError("a sampled loss does not see all words: label smoothing needs another output layer")
+        flat, words = self.project(features.reshape(-1, self.input_size)), targets.reshape(-1)
+        drawn = self.noise.draw(self.samples)
+        chosen = torch.cat([words, drawn])  # looked up together: one gradient for the whole matrix, not two
+        weight, bias = F.embedding(chosen, self.weight), self.bias[chosen]
+        right = exact((flat * weight[: len(words)]).sum(1)) + bias[: len(words)]
+        others = exact(F.linear(flat, weight[len(words) :])) + bias[len(words) :]
+        return self.estimate(right, others, words, drawn)
+
+    @abstractmethod
+    def estimate(self, right: Tensor, others: Tensor, targets: Tensor, drawn: Tensor) -> Tensor:
+        """The loss, summed over n targets, from the scores of the targets [n] and of the drawn words [n, K]."""
+
+
+class SampledSoftmax(SampledOutput):
+    """Importance sampling (Bengio & Senécal 2003; Jean et al. 2015, https://arxiv.org/abs/1412.2007):
+
+        -log p(y | h) = -s(y) + log Z,     Z ≈ exp s(y) + Σ_k exp s(w_k) / (K q(w_k)),   w_k ~ q,  w_k ≠ y
+
+    The estimate of Z is unbiased, that of log Z and of its gradient, where the weights are divided by their sum, is
+    biased by O(1/K).
+    """
+
+    def estimate(self, right: Tensor, others: Tensor, targets: Tensor, drawn: Tensor) -> Tensor:
+        expected = self.noise.log_prob(drawn) + math.log(len(drawn))  # log of how often a word is drawn on average
+        hits = drawn == targets.unsqueeze(1)
+        weighted = (others - expected).masked_fill(hits, -math.inf)
+        return (torch.cat([right.unsqueeze(1), weighted], dim=1).logsumexp(1) - right).sum()
+
+
+class NoiseContrastive(SampledOutput):
+    """Noise-contrastive estimation (Gutmann & Hyvärinen 2010; Mnih & Teh 2012, https://arxiv.org/abs/1206.6426):
+
+    tell the target from K words of noise, where log p(w | h) = s(w) - c and c stands for log Z:
+
+        -log σ(Δ(y)) - Σ_k log σ(-Δ(w_k)),     Δ(w) = s(w) - c - log(K q(w))
+
+    The normaliser need not be computed: at the optimum exp(s - c) is a distribution by itself. As K grows, the gradient
+    goes to that of maximum likelihood. c is fixed to 0 or learned.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        vocabulary_size: int,
+        noise: Tensor,
+        samples: int = 1024,
+        tied: nn.Parameter | None = None,
+        learned_normaliser: bool = False,
+    ) -> None:
+        super().__init__(input_size, vocabulary_size, noise, samples, tied)
+        self.normaliser = nn.Parameter(torch.zeros(())) if learned_normaliser else None
+
+    def estimate(self, right: Tensor, others: Tensor, targets: Tensor, drawn: Tensor) -> Tensor:
+        shift = math.log(len(drawn)) + (self.normaliser if self.normaliser is not None else 0.0)
+        of_data = right - self.noise.log_prob(targets) - shift
+        of_noise = others - self.noise.log_prob(drawn) - shift
+        return F.softplus(-of_data).sum() + F.softplus(of_noise).sum()
+
+    def log_normaliser(self, features: Tensor) -> Tensor:
+        return super().log_normaliser(features) - (self.normaliser if self.normaliser is not None else 0.0)
+
+
+class NegativeSampling(SampledOutput):
+    """Negative sampling (Mikolov et al. 2013, https://arxiv.org/abs/1310.4546): K words that are not the next one:
+
+        -log σ(s(y)) - Σ_k log σ(-s(w_k)),   w_k ~ q
+
+    At its optimum exp s(w) = p(w | h) / (K q(w)) (Levy & Goldberg 2014), so p(w | h) ∝ q(w) exp s(w): noise-contrastive
+    estimation with log q(w) moved from the loss into the probabilities.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        vocabulary_size: int,
+        noise: Tensor,
+        samples: int = 1024,
+        tied: nn.Parameter | None = None,
+    ) -> None:
+        super().__init__(input_size, vocabulary_size, noise, samples, tied)
+        nn.init.constant_(self.bias, -math.log(samples))
+
+    def scores(self, features: Tensor) -> Tensor:
+        return super().scores(features) + self.noise.probabilities.log().to(features.dtype)
+
+    def estimate(self, right: Tensor, others: Tensor, targets: Tensor, drawn: Tensor) -> Tensor:
+        return F.softplus(-right).sum() + F.softplus(others).sum()
+
+    def log_normaliser(self, features: Tensor) -> Tensor:
+        return super().log_normaliser(features) + math.log(self.samples)

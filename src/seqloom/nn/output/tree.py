@@ -1,0 +1,81 @@
+"""The softmax as a walk down a binary tree."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.nn.output.base import OutputLayer, exact
+
+
+class TreeSoftmax(OutputLayer):
+    """p(w | h) = Π_j σ(± (v_j · h + b_j))   over the inner nodes j on the way from the root to the leaf w,
+
+    + where the way turns right, - where it turns left (Morin & Bengio 2005; Mnih & Hinton 2008). A word costs as many
+    scores as its leaf is deep: log₂ V in a balanced tree, on average about the entropy of the words in Huffman's.
+    """
+
+    nodes: Tensor
+    turns: Tensor
+    above: Tensor
+    sides: Tensor
+    by_level: Tensor
+
+    def __init__(self, input_size: int, nodes: Tensor, turns: Tensor) -> None:
+        """The way to each word through V - 1 inner nodes, of which 0 is the root.
+
+        nodes: the inner nodes on the way, root first, [vocabulary, depth].
+        turns: 1 for right, -1 for left, 0 after the last, [vocabulary, depth].
+        """
+        super().__init__()
+        self.input_size = input_size
+        self.vocabulary_size = len(nodes)
+        self.register_buffer("nodes", nodes.int())
+        self.register_buffer("turns", turns.to(torch.int8))
+        inner = max(1, len(nodes) - 1)
+        above, sides, self.level_sizes, by_level = _inner_nodes(nodes.long(), turns.to(torch.int8), inner)
+        for name, tensor in (("above", above), ("sides", sides), ("by_level", by_level)):
+            self.register_buffer(name, tensor, persistent=False)
+        self.weight = nn.Parameter(torch.randn(inner, input_size) * input_size**-0.5)
+        self.bias = nn.Parameter(torch.zeros(inner))
+
+    def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
+        flat, words = features.reshape(-1, self.input_size), targets.reshape(-1)
+        turns = self.turns[words]
+        taken = turns != 0
+        rows = taken.nonzero()[:, 0]
+        nodes = self.nodes[words][taken]
+        scores = (flat.index_select(0, rows) * F.embedding(nodes, self.weight)).sum(1) + self.bias[nodes]
+        decisions = F.logsigmoid(exact(scores) * turns[taken])
+        return decisions.new_zeros(len(words)).index_add(0, rows, decisions).view(targets.shape)
+
+    def log_probs(self, features: Tensor) -> Tensor:
+        scores = exact(F.linear(features, self.weight, self.bias))
+        reached = torch.zeros_like(scores)  # log p that the walk comes to an inner node
+        for level in self.by_level.split(self.level_sizes):
+            arrived = _arrive(scores, reached, self.above[level], self.sides[level])
+            reached = reached.index_copy(-1, level, arrived)
+        last = (self.turns != 0).sum(1, keepdim=True).sub(1).clamp(min=0)
+        parents = self.nodes.long().gather(1, last).squeeze(1)
+        return _arrive(scores, reached, parents, self.turns.gather(1, last).squeeze(1))
+
+
+def _arrive(scores: Tensor, reached: Tensor, parents: Tensor, turns: Tensor) -> Tensor:
+    """log p that the walk comes to nodes or leaves, by their parents and the turns there; no turn is no choice."""
+    decisions = F.logsigmoid(scores.index_select(-1, parents) * turns).masked_fill(turns == 0, 0.0)
+    return reached.index_select(-1, parents) + decisions
+
+
+def _inner_nodes(nodes: Tensor, turns: Tensor, inner: int) -> tuple[Tensor, Tensor, list[int], Tensor]:
+    """Of each inner node the one above it and the turn there; how many there are on each level, and which."""
+    above = torch.zeros(inner, dtype=torch.int64, device=nodes.device)
+    sides = torch.zeros(inner, dtype=torch.int8, device=nodes.device)
+    levels = []
+    for depth in range(1, nodes.size(1)):
+        further = turns[:, depth] != 0
+        here = nodes[further, depth]
+        above[here] = nodes[further, depth - 1]
+        sides[here] = turns[further, depth - 1]
+        levels.append(torch.unique(here))
+    return above, sides, [len(level) for level in levels], torch.cat([above[:0], *levels])

@@ -1,0 +1,28 @@
+"""What an output layer must know of the words before training: how frequent they are, and what they are like."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seqloom.config.schema import OutputConfig
+from seqloom.nn.output import Plan, plan_output
+from seqloom.text import Tokenizer
+
+CHUNK = 1 << 24  # tokens counted at a time
+
+
+def plan_words(config: OutputConfig, tokens: NDArray[np.integer], tokenizer: Tokenizer) -> Plan:
+    """The plan of an output layer over the tokeniser's words, which stand in `tokens` as training reads them."""
+    return plan_output(config, count_words(tokens, tokenizer.size))
+
+
+def count_words(tokens: NDArray[np.integer], vocabulary_size: int) -> Tensor:
+    """How often each word stands in `tokens`, which may be larger than memory: [vocabulary]."""
+    counts = np.zeros(vocabulary_size, np.int64)
+    for first in range(0, len(tokens), CHUNK):
+        known = tokens[first : first + CHUNK]
+        counts += np.bincount(known[known < vocabulary_size], minlength=vocabulary_size)  # others are copied words
+    return torch.from_numpy(counts)

@@ -1,0 +1,309 @@
+"""Output layers: each is a distribution over the vocabulary; sampled ones learn what the full softmax learns."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from seqloom.config.schema import LanguageModelConfig, OutputConfig
+from seqloom.errors import CheckpointError
+from seqloom.nn.output import (
+    ClassSoftmax,
+    NoiseContrastive,
+    OutputLayer,
+    SampledOutput,
+    Softmax,
+    TreeSoftmax,
+    build_output,
+    plan_output,
+    planned,
+)
+from seqloom.nn.output.adaptive import coverage_cutoffs, frequency_ranks
+from seqloom.nn.output.classes import frequency_classes, vector_classes
+from seqloom.nn.output.noise import Noise, log_uniform_noise, unigram_noise
+
+KINDS = {
+    "softmax": {},
+    "class-softmax": {},
+    "class-softmax/few": {"classes": 3},
+    "tree-softmax": {},
+    "tree-softmax/balanced": {"tree": "balanced"},
+    "adaptive-softmax": {},
+    "adaptive-softmax/cutoffs": {"cutoffs": [3, 7]},
+    "sampled-softmax": {"samples": 16},
+    "sampled-softmax/log-uniform": {"samples": 16, "noise": "log-uniform"},
+    "noise-contrastive": {"samples": 16},
+    "noise-contrastive/learned": {"samples": 16, "normaliser": "learned"},
+    "negative-sampling": {"samples": 16},
+}
+EXACT = [name for name in KINDS if name.split("-")[0] not in ("sampled", "noise", "negative")]
+SAMPLED = [name for name in KINDS if name not in EXACT]
+SIZE = 12
+
+
+def config(name: str, **more: object) -> OutputConfig:
+    tree = {"output": {"kind": name.split("/")[0], **KINDS[name], **more}}
+    return LanguageModelConfig.model_validate(tree).output
+
+
+def zipf(vocabulary: int) -> Tensor:
+    return (10_000 / torch.arange(1, vocabulary + 1)).long()
+
+
+def layer(name: str, vocabulary: int, counts: Tensor | None = None, **more: object) -> OutputLayer:
+    torch.manual_seed(3)
+    chosen = config(name, **more)
+    plan = plan_output(chosen, zipf(vocabulary) if counts is None else counts)
+    embedding = nn.Parameter(torch.randn(vocabulary, SIZE) * SIZE**-0.5)
+    made = build_output(chosen, SIZE, vocabulary, plan, embedding)
+    with torch.no_grad():  # nothing may be right only because a bias is 0
+        for parameter in made.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return made
+
+
+@pytest.mark.parametrize("vocabulary", [2, 50, 3000, 50_000])
+@pytest.mark.parametrize("name", KINDS)
+def test_probabilities_sum_to_one(name: str, vocabulary: int) -> None:
+    made = layer(name, vocabulary)
+    features = torch.randn(4, SIZE) * 2
+    with torch.no_grad():
+        assert made.log_probs(features).exp().sum(1) == pytest.approx([1.0] * 4, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_probability_of_a_word_is_the_same_alone_and_among_all(name: str) -> None:
+    made = layer(name, 60).double()
+    features, targets = torch.randn(2, 5, SIZE, dtype=torch.float64), torch.randint(60, (2, 5))
+    among_all = made.log_probs(features).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    alone = made.log_prob(features, targets)
+    assert alone.shape == targets.shape
+    torch.testing.assert_close(alone, among_all)
+    with torch.no_grad():
+        torch.testing.assert_close(made.log_prob(features, targets), alone.detach())
+        assert made.log_prob(features[:0], targets[:0]).shape == (0, 5)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_an_exact_loss_is_the_surprise_and_smoothing_spreads_it(name: str) -> None:
+    made = layer(name, 30).double()
+    features, targets = torch.randn(7, SIZE, dtype=torch.float64), torch.randint(30, (7,))
+    log_probs = made.log_probs(features)
+    right = -log_probs.gather(1, targets.unsqueeze(1)).sum()
+    torch.testing.assert_close(made.loss(features, targets), right)
+    torch.testing.assert_close(made.loss(features, targets, 0.2), 0.8 * right - 0.2 / 30 * log_probs.sum())
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_a_sampled_loss_refuses_smoothing(name: str) -> None:
+    with pytest.raises(ValueError, match="label smoothing"):
+        layer(name, 30).loss(torch.randn(7, SIZE), torch.randint(30, (7,)), 0.1)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradients_of_the_loss_reach_features_and_all_parameters(name: str) -> None:
+    made = layer(name, 40, samples=64) if name in SAMPLED else layer(name, 40)
+    features = torch.randn(200, SIZE, requires_grad=True)
+    made.loss(features, torch.arange(200) % 40).backward()
+    for which in (features, *made.parameters()):
+        assert which.grad is not None
+        assert torch.isfinite(which.grad).all()
+        assert which.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if "/" not in name])
+def test_a_layer_is_built_again_from_its_weights(name: str) -> None:
+    counts = torch.randint(1, 1000, (40,))  # words by frequency are not words by number
+    made = layer(name, 40, counts)
+    weights = {f"output.{key}": value for key, value in made.state_dict().items()}
+    again = build_output(config(name), SIZE, 40, planned(weights), nn.Parameter(torch.zeros(40, SIZE)))
+    again.load_state_dict(made.state_dict())
+    features = torch.randn(3, SIZE)
+    torch.testing.assert_close(again.log_probs(features), made.log_probs(features), rtol=0, atol=0)
+
+
+def test_weights_of_another_layer_are_refused() -> None:
+    with pytest.raises(CheckpointError, match=r"output\.nodes"):
+        build_output(config("tree-softmax"), SIZE, 9, {"weight": torch.zeros(9, SIZE)}, nn.Parameter(torch.zeros(9, 9)))
+
+
+# ------------------------------------------------------------------------------------------------------- structures
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=60), st.integers(1, 20))
+def test_classes_by_frequency_hold_neighbours_in_rank(counts: list[int], number: int) -> None:
+    found = frequency_classes(torch.tensor(counts), number)
+    by_rank = found[torch.argsort(torch.tensor(counts), descending=True, stable=True)].tolist()
+    assert by_rank == sorted(by_rank)
+    assert sorted(set(by_rank)) == list(range(len(set(by_rank))))
+    assert len(set(by_rank)) <= number
+
+
+def test_there_are_about_as_many_classes_as_words_in_one() -> None:
+    made = layer("class-softmax", 10_000)
+    assert isinstance(made, ClassSoftmax)
+    assert 80 <= len(made.sizes) <= 100
+    mean = sum(size * size for size in made.sizes) / 10_000
+    assert mean < 400
+
+
+def test_classes_by_vectors_keep_likes_together_in_classes_of_one_size() -> None:
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(8, 20, generator=generator) * 5
+    kinds = torch.arange(160) % 8
+    vectors = centres[kinds] + torch.randn(160, 20, generator=generator) * 0.1
+    found = vector_classes(vectors, 8)
+    assert torch.bincount(found).tolist() == [20] * 8
+    together = (found[:, None] == found).float()[kinds[:, None] == kinds].mean()
+    assert together > 0.9
+
+
+def test_a_tree_costs_a_word_as_many_decisions_as_its_code_is_long() -> None:
+    counts = torch.tensor([50, 25, 13, 12])
+    made = layer("tree-softmax", 4, counts)
+    assert isinstance(made, TreeSoftmax)
+    assert (made.turns != 0).sum(1).tolist() == [1, 2, 3, 3]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40))
+def test_a_tree_of_any_size_is_a_distribution(vocabulary: int) -> None:
+    made = layer("tree-softmax", vocabulary, torch.randint(0, 100, (vocabulary,)))
+    assert made.log_probs(torch.randn(2, SIZE)).exp().sum(1).tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+def test_clusters_begin_where_the_words_before_cover_a_share() -> None:
+    counts = torch.tensor([5, 60, 20, 10, 3, 2])
+    assert frequency_ranks(counts).tolist() == [3, 0, 1, 2, 4, 5]
+    assert coverage_cutoffs(counts) == [2, 4]  # 80 of 100, 95 of 100
+
+
+# ------------------------------------------------------------------------------------------------------------ noise
+
+
+@pytest.mark.parametrize("power", [0.0, 0.75, 1.0])
+def test_unigram_noise_is_the_counts_to_a_power(power: float) -> None:
+    counts = torch.tensor([100, 10, 1, 0])
+    expected = [100**power, 10**power, 1.0, 1.0]
+    assert unigram_noise(counts, power).tolist() == pytest.approx([each / sum(expected) for each in expected])
+
+
+def test_log_uniform_noise_goes_by_rank_and_sums_to_one() -> None:
+    found = log_uniform_noise(torch.tensor([3, 9, 1]))
+    assert found.tolist() == pytest.approx([math.log(rank, 4) for rank in (3 / 2, 2, 4 / 3)])
+    assert found.sum().item() == pytest.approx(1.0)
+
+
+def test_words_are_drawn_as_often_as_the_noise_says() -> None:
+    torch.manual_seed(0)
+    probabilities = unigram_noise(torch.tensor([1000, 300, 50, 3, 0]))
+    drawn = torch.bincount(Noise(probabilities).draw(100_000), minlength=5) / 100_000
+    assert drawn.tolist() == pytest.approx(probabilities.tolist(), abs=1e-4)
+    many = torch.stack([torch.bincount(Noise(probabilities).draw(3), minlength=5) for _ in range(4000)]).double()
+    assert many.mean(0).tolist() == pytest.approx((3 * probabilities).tolist(), abs=0.03)
+
+
+# ---------------------------------------------------------------------------------------------- estimated gradients
+
+
+def gradients(made: OutputLayer, features: Tensor, targets: Tensor, repeats: int = 1) -> Tensor:
+    """The mean gradient of the loss with respect to weights, bias and features, in one vector."""
+    inputs = features.clone().requires_grad_()
+    parameters = [made.get_parameter("weight"), made.get_parameter("bias"), inputs]
+    total = sum((made.loss(inputs, targets) for _ in range(repeats)), torch.zeros(()))
+    found = torch.autograd.grad(total / repeats, parameters)
+    return torch.cat([part.flatten() for part in found])
+
+
+def cosine(one: Tensor, other: Tensor) -> float:
+    return torch.nn.functional.cosine_similarity(one, other, dim=0).item()
+
+
+def twins(name: str, vocabulary: int, samples: int) -> tuple[SampledOutput, Softmax]:
+    """A sampled layer, and a softmax of the same scores."""
+    made = layer(name, vocabulary, samples=samples)
+    assert isinstance(made, SampledOutput)
+    full = Softmax(SIZE, vocabulary)
+    full.load_state_dict({"weight": made.weight, "bias": made.bias})
+    return made, full
+
+
+@pytest.mark.parametrize("name", ["sampled-softmax", "sampled-softmax/log-uniform"])
+def test_the_gradient_by_importance_sampling_approaches_the_exact_one(name: str) -> None:
+    torch.manual_seed(0)
+    features, targets = torch.randn(32, SIZE), torch.randint(500, (32,))
+    found = {}
+    for samples in (50, 500, 20_000):
+        made, full = twins(name, 500, samples)
+        found[samples] = cosine(gradients(made, features, targets), gradients(full, features, targets))
+    assert found[50] < found[500] < found[20_000]
+    assert found[20_000] > 0.99
+
+
+@pytest.mark.parametrize("name", ["sampled-softmax", "sampled-softmax/log-uniform"])
+def test_the_bias_of_importance_sampling_shrinks_with_the_sample(name: str) -> None:
+    torch.manual_seed(1)
+    features, targets = torch.randn(64, SIZE) * 2, torch.randint(300, (64,))
+    bias = {}
+    for samples in (16, 64, 256):
+        made, full = twins(name, 300, samples)
+        exact = full.loss(features, targets).item()
+        with torch.no_grad():
+            bias[samples] = exact - sum(made.loss(features, targets).item() for _ in range(400)) / 400
+    assert bias[16] > 2 * bias[64] > 4 * bias[256] > 0  # log of a mean: too small on average
+
+
+@pytest.mark.parametrize("name", ["noise-contrastive", "noise-contrastive/learned"])
+def test_the_gradient_of_noise_contrastive_estimation_approaches_the_exact_one(name: str) -> None:
+    """Σ_w (kq / (p + kq)) (p_data - p) ∇s -> Σ_w (p_data - p) ∇s: with the normaliser right, as k grows."""
+    torch.manual_seed(0)
+    features, targets = torch.randn(1, SIZE), torch.randint(500, (1,))
+    found = {}
+    for samples in (5, 50, 200_000):
+        made, _ = twins(name, 500, samples)
+        with torch.no_grad():
+            made.bias -= made.log_normaliser(features).item()
+        full = Softmax(SIZE, 500)
+        full.load_state_dict({"weight": made.weight, "bias": made.bias})
+        found[samples] = cosine(gradients(made, features, targets, 20), gradients(full, features, targets))
+    assert found[5] < found[50] < found[200_000]
+    assert found[200_000] > 0.99
+
+
+@pytest.mark.parametrize(
+    "name", ["sampled-softmax", "noise-contrastive", "noise-contrastive/learned", "negative-sampling"]
+)
+def test_a_sampled_layer_learns_the_distribution_that_a_softmax_learns(name: str) -> None:
+    torch.manual_seed(0)
+    vocabulary, contexts = 30, 4
+    truth = torch.distributions.Dirichlet(torch.full((vocabulary,), 0.3)).sample((contexts,))
+    counts = (truth.mean(0) * 10_000).long()
+    made = layer(name, vocabulary, counts, samples=64, tied=False)
+    features = torch.eye(contexts, SIZE) * 3
+    optimizer = torch.optim.Adam(made.parameters(), 0.05)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, 600)
+    for _ in range(600):
+        targets = torch.multinomial(truth, 64, replacement=True)
+        optimizer.zero_grad()
+        (made.loss(features.unsqueeze(1).expand(-1, 64, -1), targets) / targets.numel()).backward()
+        optimizer.step()
+        schedule.step()
+    with torch.no_grad():
+        divergence = (truth * (truth.clamp(min=1e-9).log() - made.log_probs(features))).sum(1)
+        assert divergence.max() < 0.08
+        if name != "sampled-softmax":  # which does not care for the normaliser
+            assert isinstance(made, SampledOutput)
+            assert made.log_normaliser(features).abs().max() < 0.2
+
+
+def test_a_normaliser_of_one_and_a_learned_one_differ_by_a_parameter() -> None:
+    one, learned = layer("noise-contrastive", 9), layer("noise-contrastive/learned", 9)
+    assert isinstance(one, NoiseContrastive)
+    assert one.normaliser is None
+    assert isinstance(learned, NoiseContrastive)
+    assert learned.normaliser is not None

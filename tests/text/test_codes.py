@@ -1,0 +1,88 @@
+"""Binary codes: as short as Huffman's, prefix-free, and paths of one tree."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqloom.text.codes import BinaryCodes, balanced_codes, huffman_codes
+
+counts_of_words = st.lists(st.integers(0, 1000), min_size=1, max_size=60)
+
+
+def least_cost(counts: list[int]) -> int:
+    """Σ c(w)·l(w) of Huffman's code: the sum of all weights that come into being, with a heap."""
+    heap = list(counts)
+    heapq.heapify(heap)
+    cost = 0
+    while len(heap) > 1:
+        joined = heapq.heappop(heap) + heapq.heappop(heap)
+        cost += joined
+        heapq.heappush(heap, joined)
+    return cost
+
+
+def words_of(codes: BinaryCodes) -> list[tuple[bool, ...]]:
+    return [tuple(turns[:length]) for turns, length in zip(codes.turns.tolist(), codes.lengths, strict=True)]
+
+
+@given(counts_of_words)
+def test_huffman_codes_cost_as_little_as_the_heap_says(counts: list[int]) -> None:
+    codes = huffman_codes(np.array(counts))
+    assert int((codes.lengths * counts).sum()) == least_cost(counts)
+
+
+@given(counts_of_words)
+def test_the_tree_is_full_and_no_code_begins_another(counts: list[int]) -> None:
+    codes = huffman_codes(np.array(counts))
+    assert sum(2.0 ** -int(length) for length in codes.lengths) == pytest.approx(1.0)
+    ordered = sorted(words_of(codes))
+    assert all(after[: len(before)] != before for before, after in itertools.pairwise(ordered))
+
+
+@given(counts_of_words)
+def test_nodes_and_turns_tell_of_one_tree(counts: list[int]) -> None:
+    codes = huffman_codes(np.array(counts))
+    prefix_of: dict[int, tuple[bool, ...]] = {}
+    for word, code in enumerate(words_of(codes)):
+        for place in range(len(code)):
+            node = int(codes.nodes[word, place])
+            assert prefix_of.setdefault(node, code[:place]) == code[:place]
+    assert sorted(prefix_of) == list(range(len(counts) - 1))
+    assert prefix_of.get(0, ()) == ()
+
+
+@given(counts_of_words)
+def test_padding_is_zero(counts: list[int]) -> None:
+    codes = huffman_codes(np.array(counts))
+    after = np.arange(codes.nodes.shape[1]) >= codes.lengths[:, None]
+    assert not codes.nodes[after].any()
+    assert not codes.turns[after].any()
+
+
+@given(st.integers(1, 300))
+@settings(max_examples=30)
+def test_balanced_codes_differ_by_one_turn_at_most(size: int) -> None:
+    lengths = balanced_codes(size).lengths
+    assert lengths.min() == math.floor(math.log2(size))
+    assert lengths.max() == math.ceil(math.log2(size))
+
+
+def test_words_that_never_occurred_have_codes_too() -> None:
+    codes = huffman_codes(np.array([5, 0, 0, 3]))
+    assert len(set(words_of(codes))) == 4
+
+
+def test_a_quarter_of_a_million_words_take_about_a_second() -> None:
+    counts = (1e7 / np.arange(1, 250_001)).astype(np.int64)
+    began = time.process_time()
+    codes = huffman_codes(counts)
+    assert time.process_time() - began < 5
+    assert codes.lengths[0] < codes.lengths[-1]
