@@ -1,8 +1,9 @@
-"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|all] [--device cpu|cuda] [--quick] [--out FILE.md]
+"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|words|all] [--device cpu|cuda] [--quick]
 
-ngrams, seq2seq and outputs are not part of all. ngrams wants a text (--text FILE) and, to compare with KenLM, its
-estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's transformers; it takes pairs (--pairs F.src,F.tgt), sentences
-to decode (--test F.src,F.tgt) and a trained model (--run FOLDER).
+ngrams, seq2seq, outputs and words are not part of all; --out names the Markdown file. ngrams wants a text (--text FILE)
+and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's transformers; it takes pairs
+(--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model (--run FOLDER). words wants gensim
+and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity FILE) and questions (--analogies FILE).
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ def main() -> None:
         tables = _ngram_tables(arguments, effort)
     elif arguments.what == "seq2seq":
         tables = _seq2seq_tables(arguments, device, effort)
+    elif arguments.what == "words":
+        tables = _word_tables(arguments)
     elif arguments.what == "outputs":
         tables = iter([run_outputs(VOCABULARIES, outputs.GPU if on_gpu else outputs.CPU, device, effort, _say)])
     else:
@@ -51,7 +54,7 @@ def main() -> None:
     for table in tables:
         parts.append(str(table))
         print(table, flush=True)
-    apart = arguments.what in ("seq2seq", "outputs")
+    apart = arguments.what in ("seq2seq", "outputs", "words")
     name = "ngrams" if arguments.what == "ngrams" else f"{arguments.what}-{device.type}" if apart else device.type
     out = arguments.out or RESULTS / f"{name}{'-quick' if arguments.quick else ''}.md"
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +64,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure how fast seqloom is.")
-    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "all"]
+    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "words", "all"]
     parser.add_argument("what", nargs="?", default="all", choices=choices)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")
@@ -70,10 +73,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", default="tatoeba-en-zh", help="seq2seq: F.src,F.tgt, a table, or a bundled corpus")
     parser.add_argument("--test", help="seq2seq: as --pairs, to decode; some of --pairs are held out when not given")
     parser.add_argument("--run", type=Path, help="seq2seq: the folder of a trained model to decode with besides")
+    parser.add_argument("--data", type=Path, help="words: a text file, or a folder of them, gzipped or not")
+    parser.add_argument("--similarity", type=Path, nargs="*", default=[], help="words: pairs with judgements")
+    parser.add_argument("--analogies", type=Path, nargs="*", default=[], help="words: questions of analogy")
     parser.add_argument("--out", type=Path, help="the Markdown file; in results/ when not given")
     arguments = parser.parse_args()
     if arguments.what == "ngrams" and arguments.text is None:
         parser.error("ngrams needs --text FILE")
+    if arguments.what == "words" and arguments.data is None:
+        parser.error("words needs --data FILE or a folder")
     return arguments
 
 
@@ -99,6 +107,13 @@ def _seq2seq_tables(arguments: argparse.Namespace, device: torch.device, effort:
     if arguments.quick:
         sizes = replace(sizes, batches=2, sentences=100)
     yield from seq2seq.run_seq2seq(arguments.pairs, arguments.test, arguments.run, sizes, device, effort, _say)
+
+
+def _word_tables(arguments: argparse.Namespace) -> Iterator[Table]:
+    from benchmarks import words  # here, for the other benchmarks do without gensim
+
+    sizes = words.WordSizes(passes=(1,), seeds=(1,), words=1e6) if arguments.quick else words.WordSizes()
+    yield from words.run_words(arguments.data, arguments.similarity, arguments.analogies, sizes, _say)
 
 
 def _head(device: torch.device) -> str:

@@ -67,7 +67,7 @@ class Seq2SeqSizes:
 
 
 CPU = Seq2SeqSizes(128, 4, 4, 256, batch_tokens=4096, length=None, rows=(64, 128))
-GPU = Seq2SeqSizes(512, 6, 8, 2048, batch_tokens=25_000, length=48, rows=(256, 512))
+GPU = Seq2SeqSizes(512, 6, 8, 2048, batch_tokens=25_000, length=48, rows=(256, 512, 1000))
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ SOURCE is a folder with one subfolder per corpus, as the originals name their fi
 
     time_machine/timemachine.txt              tang_poems/tang.jsonl.gz       digits8x8/digits.csv.gz
     tiny_shakespeare/input.txt.gz             tatoeba_cmn_eng/cmn.txt.gz     fashion_mnist/*-ubyte.gz
-    english_novels/*.txt.gz                   cmudict/cmudict.gz
+    english_novels/*.txt.gz                   cmudict/cmudict.gz             sentence_polarity/rt-polarity.*.gz
 
-The words of the novels are only counted, to know which are usual. Only the standard library is used, so that the script
-outlives the package's dependencies.
+The words of the novels are counted, to know which are usual, and two novels are taken. Only the standard library is
+used, so that the script outlives the package's dependencies.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ LONGEST_TURN = 40
 USUAL_WORDS = 30_000
 CLASSES = 10
 SIDE = 28
+PUNCTUATED = ("Doyle_Hound_1902", "Stevenson_Treasure_1883")
+MARKS = {",": "COMMA", ".": "PERIOD", ";": "SEMICOLON", ":": "COLON", "?": "QUESTION", "!": "EXCLAMATION"}
+LONGEST_PARAGRAPH = 200
 
 
 def main() -> None:
@@ -58,6 +61,10 @@ def main() -> None:
     english = (text.decode() for texts in ([novel, plays], sentences, novels) for text in texts)
     for part, pairs in pronunciations(source / "cmudict/cmudict.gz", english).items():
         write(target / f"cmudict.{part}.tsv.gz", pairs)
+    for part, texts in polarity(source / "sentence_polarity").items():
+        write(target / f"sentence-polarity.{part}.tsv.gz", texts)
+    for part, tagged in punctuation(source / "english_novels").items():
+        write(target / f"punctuation.{part}.txt.gz", tagged)
     write(target / "digits.csv.gz", unpacked(source / "digits8x8/digits.csv.gz"))
     for part, prefix, per_class in (("train", "train", 600), ("test", "t10k", 100)):
         images, labels = balanced(source / "fashion_mnist", prefix, per_class)
@@ -147,10 +154,35 @@ def pronunciations(path: Path, english: Iterable[str]) -> dict[str, bytes]:
     return {part: "".join(lines).encode() for part, lines in parts.items()}
 
 
-def part_of(text: str) -> str:
-    """The part where a text belongs, wherever and however often it occurs."""
+def polarity(folder: Path) -> dict[str, bytes]:
+    """All sentences with their labels, by turns of either, parted by a hash of the sentence."""
+    sides = {"positive": "rt-polarity.pos.gz", "negative": "rt-polarity.neg.gz"}
+    lines = [[(label, line) for line in unpacked(folder / file).decode().splitlines()] for label, file in sides.items()]
+    parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    for label, line in (labelled for both in zip(*lines, strict=True) for labelled in both):
+        parts[part_of(line.strip(), 10)].append(f"{label}\t{line.strip()}\n")
+    return {part: "".join(texts).encode() for part, texts in parts.items()}
+
+
+def punctuation(folder: Path) -> dict[str, bytes]:
+    """The words of two novels in lower case, each with the mark that follows it; paragraphs parted by a hash."""
+    parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    for name in PUNCTUATED:
+        for paragraph in unpacked(folder / f"{name}.txt.gz").decode().splitlines():
+            found = re.findall(r"([A-Za-z]+(?:['’-][A-Za-z]+)*)([^A-Za-z]*)", paragraph)
+            tagged = [
+                (word.lower(), next((MARKS[sign] for sign in rest if sign in MARKS), "O")) for word, rest in found
+            ]
+            ends = tagged and tagged[-1][1] in ("PERIOD", "QUESTION", "EXCLAMATION")  # headings do not
+            if ends and len(tagged) <= LONGEST_PARAGRAPH:
+                parts[part_of(paragraph, 8)].append("".join(f"{word} {tag}\n" for word, tag in tagged) + "\n")
+    return {part: "".join(paragraphs).encode() for part, paragraphs in parts.items()}
+
+
+def part_of(text: str, percent: int = 4) -> str:
+    """The part where a text belongs, wherever and however often it occurs; `valid` and `test` have so many in 100."""
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % 100
-    return "valid" if number < 4 else "test" if number < 8 else "train"
+    return "valid" if number < percent else "test" if number < 2 * percent else "train"
 
 
 def balanced(folder: Path, prefix: str, per_class: int) -> tuple[bytes, bytes]:

@@ -15,14 +15,28 @@ from seqloom.version import __version__
 if TYPE_CHECKING:
     from seqloom.config import RunConfig, load_config, preset_names
     from seqloom.errors import SeqloomError, UserError
-    from seqloom.runs import TrainedLanguageModel, TrainedSeq2Seq, compare, load, train
+    from seqloom.runs import (
+        TrainedClassifier,
+        TrainedElmo,
+        TrainedLanguageModel,
+        TrainedSeq2Seq,
+        TrainedTagger,
+        TrainedWordVectors,
+        compare,
+        load,
+        train,
+    )
 
 _HOMES = {  # imported on first use: torch takes over a second
     "train": "seqloom.runs",
     "load": "seqloom.runs",
     "compare": "seqloom.runs",
+    "TrainedClassifier": "seqloom.runs",
+    "TrainedElmo": "seqloom.runs",
     "TrainedLanguageModel": "seqloom.runs",
     "TrainedSeq2Seq": "seqloom.runs",
+    "TrainedTagger": "seqloom.runs",
+    "TrainedWordVectors": "seqloom.runs",
     "RunConfig": "seqloom.config",
     "load_config": "seqloom.config",
     "preset_names": "seqloom.config",
@@ -32,8 +46,12 @@ _HOMES = {  # imported on first use: torch takes over a second
 __all__ = [
     "RunConfig",
     "SeqloomError",
+    "TrainedClassifier",
+    "TrainedElmo",
     "TrainedLanguageModel",
     "TrainedSeq2Seq",
+    "TrainedTagger",
+    "TrainedWordVectors",
     "UserError",
     "__version__",
     "compare",

@@ -19,12 +19,14 @@ import torch
 
 import seqloom
 from seqloom.config import load_config
-from seqloom.config.schema import NgramModelConfig
+from seqloom.config.schema import ElmoConfig, NgramModelConfig
 from seqloom.decoding import Limits, beam_search
 from seqloom.errors import ConfigError
 from seqloom.models import Autoregressive, Seq2Seq, Source, build_language_model, build_seq2seq
+from seqloom.models.elmo import build_elmo
 from seqloom.models.ngram import count, estimate
-from seqloom.text.special import BOS, EOS, PAD
+from seqloom.text import Vocabulary
+from seqloom.text.special import BOS, EOS, PAD, SPECIALS
 from seqloom.training import read_metrics
 
 pytestmark = pytest.mark.usefixtures("no_reports")
@@ -59,8 +61,13 @@ COUNTED: dict[str, list[str]] = {
     "ngram/additive": ["model.order=3", "model.smoothing=additive"],
     "ngram/unigram": ["model.order=1"],
 }
-MODELS = sorted(TINY | COUNTED)
-NEURAL = sorted(TINY)
+BOTH_WAYS: dict[str, list[str]] = {
+    "elmo": ["model.input.filters=[2,2,2,2,4]", "model.output.samples=8"],
+    "elmo/cells": ["model.input.filters=[2,2,2,2,4]", "model.cells=14", "model.output.kind=softmax"],
+    "elmo-words": ["model.output.kind=softmax"],
+}
+MODELS = sorted(TINY | COUNTED | BOTH_WAYS)
+NEURAL = sorted(TINY | BOTH_WAYS)
 
 Settings = Callable[..., list[str]]
 
@@ -77,8 +84,7 @@ def settings(corpus_file: Path) -> Settings:
             *text,
             "data.batch_size=4",
             "data.length=8",
-            "model.embedding.size=10",
-            *TINY[name],
+            *(["model.size=10", *BOTH_WAYS[name]] if name in BOTH_WAYS else ["model.embedding.size=10", *TINY[name]]),
             "training.steps=6",
             "training.log_every=1",
             "training.validate_every=3",
@@ -96,6 +102,9 @@ def tiny_model(name: str, settings: Settings, vocabulary_size: int) -> Autoregre
         words = torch.randint(4, vocabulary_size, (40, 6)).tolist()
         text = [token for row in words for token in [*row[: row[0] % 7], EOS]]
         return estimate(count(np.array(text), config.order, vocabulary_size), config).model
+    if isinstance(config, ElmoConfig):
+        spelled = [f"word{number}" for number in range(len(SPECIALS), vocabulary_size)]
+        return build_elmo(config, Vocabulary(spelled)).eval()
     return build_language_model(config, vocabulary_size).eval()
 
 
@@ -213,7 +222,18 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in entry.items() if key not in timing} for entry in read_metrics(folder)]
 
 
-@pytest.mark.parametrize("name", NEURAL)
+@pytest.mark.parametrize("name", sorted(BOTH_WAYS))
+def test_bad_parameters_of_both_directions_are_rejected_by_name(name: str, settings: Settings) -> None:
+    for key in ("size", "layers", "cells", "dropout", "input.highways", "input.widths"):
+        if name == "elmo-words" and key.startswith("input"):
+            continue
+        with pytest.raises(ConfigError, match=rf"model\.{key}"):
+            load_config(name.split("/")[0], settings(name, f"model.{key}=-1"))
+    with pytest.raises(ConfigError, match=r"unknown key 'model\.sizze'"):
+        load_config(name.split("/")[0], settings(name, "model.sizze=3"))
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
 def test_bad_parameters_are_rejected_by_name(name: str, settings: Settings) -> None:
     config = load_config(name.split("/")[0], settings(name))
     for key, value in config.model.features.model_dump().items():

@@ -231,7 +231,7 @@ def test_processes_share_the_pairs_out_in_equally_many_batches(
 
 
 def test_pairs_that_cannot_be_shared_evenly_say_what_to_raise() -> None:
-    with pytest.raises(DataError, match=r"3 pairs.* 10 tokens .*2 processes: raise data\.batch_tokens"):
+    with pytest.raises(DataError, match=r"3 sequences.* 10 tokens .*2 processes: .*data\.batch_tokens"):
         BucketBatches(store_of([(9, 9)] * 3), 10, processes=2)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from seqloom.config import load_config
-from seqloom.decoding import Greedy, Limits, beam_search, generate
+from seqloom.decoding import Greedy, Limits, Sampler, beam_search, generate
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.models import LanguageModel, Seq2Seq, Source, build_language_model, build_seq2seq
 from seqloom.nn import State
@@ -95,11 +95,51 @@ def test_reserved_room_keeps_what_is_known_and_is_made_once() -> None:
     with torch.no_grad():
         _, state = model.read(model.start(2), torch.tensor([[BOS, 5], [BOS, 6]]))
     larger = model.reserve(state, 9)
-    assert all(tensor.size(2) == 9 for tensor in larger.values())
-    assert all(torch.equal(larger[name][:, :, :2], tensor) for name, tensor in state.items())
-    assert all(model.reserve(larger, 4)[name] is tensor for name, tensor in larger.items())
+    assert larger.history is not None
+    assert all(cache.size(2) == 9 for cache in larger.history.caches.values())
+    assert all(torch.equal(larger.history.caches[name][:, :, :2], tensor) for name, tensor in state.items())
+    assert model.reserve(larger, 4) is larger
     assert isinstance(larger, State)
     assert larger.position == 2
+
+
+class Reserved:
+    """A model whose steps have histories and their position as a tensor, as recorded ones do."""
+
+    def __init__(self, model: LanguageModel | Seq2Seq) -> None:
+        self.model, self.vocabulary_size = model, model.vocabulary_size
+        self.start, self.read = model.start, model.read
+
+    def step(self, state: State, tokens: torch.Tensor) -> tuple[torch.Tensor, State]:
+        position = state.position
+        state = self.model.reserve(state, position + 2)
+        state.position = torch.tensor(position)
+        log_probs, state = self.model.step(state, tokens)
+        state.position = position + 1
+        return log_probs, state
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_histories_that_stay_in_place_give_what_caches_that_move_give(decoder: dict[str, Any]) -> None:
+    model = translator(decoder)
+    for rows in (1, 5):
+        expected = beam_search(model, [[]] * rows, 3, Limits(20), n_best=3, source=sources(rows))
+        found = beam_search(Reserved(model), [[]] * rows, 3, Limits(20), n_best=3, source=sources(rows))
+        assert [[each.tokens for each in several] for several in found] == [
+            [each.tokens for each in several] for several in expected
+        ]
+
+
+def test_a_language_models_histories_follow_its_prompts() -> None:
+    model = language_model("transformer")
+    prompts = [[5, 6], [7], [8, 9, 10]]
+    expected = beam_search(model, prompts, 4, Limits(12))
+    assert [each[0].tokens for each in beam_search(Reserved(model), prompts, 4, Limits(12))] == [
+        each[0].tokens for each in expected
+    ]
+    drawn = generate(model, prompts, Sampler(seed=3), Limits(12), samples=3)
+    found = generate(Reserved(model), prompts, Sampler(seed=3), Limits(12), samples=3)
+    assert [each.tokens for each in found] == [each.tokens for each in drawn]
 
 
 @needs_gpu

@@ -28,7 +28,12 @@ CHINESE = ROOT / "README.zh.md"
 FENCE = re.compile(r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 TINY = ["training.steps=2", "training.device=cpu"]
-SHORT = {"text": ["data.batch_size=4", "data.length=8"], "pairs": ["data.batch_tokens=256"]}
+SHORT = {
+    "text": ["data.batch_size=4", "data.length=8"],
+    "pairs": ["data.batch_tokens=256"],
+    "tagged": [],
+    "labelled": [],
+}
 SENTENCES = """\
 The first text is short.
 Once upon a time a second text was written, and it was longer than the first.

@@ -9,16 +9,19 @@ import typer
 from seqloom.cli import (
     compare,
     corpora,
+    embed,
     evaluate,
     export,
     generate,
     importing,
     inspect,
+    predict,
     presets,
     quickstart,
     score,
     stats,
     train,
+    words,
 )
 
 app = typer.Typer(
@@ -63,10 +66,13 @@ app.command()(train.train)
 app.command()(generate.generate)
 app.command()(score.score)
 app.command()(evaluate.evaluate)
+app.command()(predict.predict)
+app.command()(embed.embed)
 app.command()(compare.compare)
 app.command()(stats.stats)
 app.command()(export.export)
 app.command("import")(importing.import_file)
+app.add_typer(words.app, name="words")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(presets.app, name="presets")
 app.command()(corpora.corpora)

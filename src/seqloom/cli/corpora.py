@@ -21,4 +21,4 @@ def corpora(json: Json = False) -> None:
         if json:
             print_json({"name": corpus.name, "kind": corpus.kind, "description": corpus.description})
         else:
-            typer.echo(f"{corpus.name:20} {corpus.kind:7} {corpus.description}")
+            typer.echo(f"{corpus.name:20} {corpus.kind:8} {corpus.description}")

@@ -11,18 +11,23 @@ import typer
 def import_file(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="The file to read.")],
     out: Annotated[Path, typer.Option(help="The run folder to write.")],
-    format: Annotated[Literal["arpa"], typer.Option("--from", help="The format.")] = "arpa",
+    format: Annotated[
+        Literal["arpa", "word2vec", "word2vec-binary"], typer.Option("--from", help="The format.")
+    ] = "arpa",
 ) -> None:
     """Make a run of another program's model; score, generate and the other verbs then take it.
 
     arpa: an n-gram model by KenLM, SRILM or another, gzipped or not.
 
+    word2vec, word2vec-binary: word vectors by gensim, fastText or another; which of the two it is, the file tells.
+
     \b
     Examples:
       seqloom import model.arpa.gz --out runs/imported
       seqloom score runs/imported --input test.txt
+      seqloom import vectors.bin --from word2vec --out runs/vectors
     """
-    from seqloom.interop import import_arpa
+    from seqloom.interop import import_arpa, import_word2vec
 
-    model = {"arpa": import_arpa}[format](source, out)
+    model = import_arpa(source, out) if format == "arpa" else import_word2vec(source, out)
     typer.echo(f"{out}: {model.tokenizer.size:,} words, {model.parameters:,} numbers")

@@ -30,6 +30,7 @@ def train(
       seqloom train gru --set data.train=a.txt --set data.valid=b.txt --set training.epochs=3
       seqloom train ngram --set data.train=my.txt --set text.kind=whitespace --set model.order=5
       seqloom train lstm --out runs/lstm --resume
+      seqloom train tagger --set data.train=train.txt --set data.test=test.txt
       torchrun --nproc-per-node 2 -m seqloom train lstm
     """
     from seqloom.runs import train as train_run
@@ -38,9 +39,17 @@ def train(
     model = train_run(source, settings, out, resume, None if quiet else reporter())
     if not first_process():
         return
-    best = min(read_metrics(model.path), key=lambda entry: entry.get("valid_loss", math.inf))
+    best = min(reversed(read_metrics(model.path)), key=lambda entry: entry.get("valid_loss", math.inf))
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
+        return
+    if "valid_accuracy" in best:
+        typer.echo(f"{model.path}: validation accuracy {best['valid_accuracy']:.2f} % at step {best['step']}")
+        typer.echo(f"next: seqloom predict {model.path} --input ...", err=True)
+        return
+    if "valid_loss" in best and "valid_perplexity" not in best:
+        typer.echo(f"{model.path}: validation loss {best['valid_loss']:.4f} at step {best['step']}")
+        typer.echo(f"next: seqloom words neighbours {model.path} WORD", err=True)
         return
     if "valid_loss" in best:
         typer.echo(f"{model.path}: validation perplexity {best['valid_perplexity']:.2f} at step {best['step']}")

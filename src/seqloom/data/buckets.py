@@ -53,10 +53,15 @@ class PairBatch:
     def to(self, device: torch.device) -> PairBatch:
         """The same batch on `device`."""
         tensors = (self.source, self.target_inputs, self.targets, self.source_lengths, self.target_lengths)
-        moved = PairBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
+        moved = PairBatch(*(_sent(tensor, device) for tensor in tensors))
         vars(moved)["tokens"] = self.tokens  # counted and found here: a GPU would be waited for
-        vars(moved)["places"] = self.places.to(device, non_blocking=True)
+        vars(moved)["places"] = _sent(self.places, device)
         return moved
+
+
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """On its way to `device`; from pinned memory, or a GPU would first finish all that is under way."""
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,8 @@ class BucketBatches:
         self.store, self.seed = store, seed
         self.batch_size = processes  # what the trainer divides among processes: whole batches
         self._longer, self._lean = _shape(store)
-        bounds = _bounds(np.sort(self._longer)[::-1], batch_tokens)
-        self._bounds = _evened(bounds, processes, batch_tokens)
+        bounds = batch_bounds(np.sort(self._longer)[::-1], batch_tokens)
+        self._bounds = evened_bounds(bounds, processes, batch_tokens)
         self.batches_per_epoch = (len(self._bounds) - 1) // processes
         self.epoch = self.index = 0
         self._shuffle()
@@ -170,7 +175,7 @@ def _shape(pairs: PairStore | EncodedPairs) -> tuple[NDArray[np.int32], NDArray[
     return longer, (source - target) * (1 - 2 * (longer % 2))
 
 
-def _bounds(falling: NDArray[np.integer], batch_tokens: int) -> list[int]:
+def batch_bounds(falling: NDArray[np.integer], batch_tokens: int) -> list[int]:
     """Where batches begin, and the end: the first of a batch is its longest, so it says how many rows fit."""
     rows = np.maximum(1, batch_tokens // falling).tolist()
     bounds = [0]
@@ -181,11 +186,11 @@ def _bounds(falling: NDArray[np.integer], batch_tokens: int) -> list[int]:
 
 
 def _cut(numbers: NDArray[np.int64], lengths: NDArray[np.integer], batch_tokens: int) -> Iterator[NDArray[np.int64]]:
-    bounds = _bounds(lengths[numbers], batch_tokens)
+    bounds = batch_bounds(lengths[numbers], batch_tokens)
     return (numbers[first:last] for first, last in pairwise(bounds))
 
 
-def _evened(bounds: list[int], processes: int, batch_tokens: int) -> NDArray[np.int64]:
+def evened_bounds(bounds: list[int], processes: int, batch_tokens: int) -> NDArray[np.int64]:
     """The bounds with the batches of most rows halved until every process has as many as the others."""
     evened = np.array(bounds)
     while (len(evened) - 1) % processes:
@@ -193,8 +198,8 @@ def _evened(bounds: list[int], processes: int, batch_tokens: int) -> NDArray[np.
         largest = int(rows.argmax())
         if rows[largest] == 1:
             raise DataError(
-                f"{len(rows):,} pairs, each too long to share a batch of {batch_tokens} tokens with another, do not "
-                f"divide among {processes} processes: raise data.batch_tokens"
+                f"{len(rows):,} sequences, each too long to share a batch of {batch_tokens} tokens with another, do "
+                f"not divide among {processes} processes: make batches larger (data.batch_tokens or data.batch_size)"
             )
         evened = np.insert(evened, largest + 1, evened[largest] + rows[largest] // 2)
     return evened

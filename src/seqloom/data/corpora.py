@@ -21,7 +21,7 @@ class BundledCorpus:
     name: str
     files: Mapping[str, str]
     """Part ("train", "valid", "test") -> name of its file; the first part is the one meant by the bare name."""
-    kind: Literal["text", "pairs", "images"]
+    kind: Literal["text", "pairs", "tagged", "labelled", "images"]
     unit: Literal["line", "paragraph", "file"]
     """What ends with `<eos>`, as `data.unit` of a configuration says it."""
     language: str
@@ -93,6 +93,24 @@ _CORPORA = (
         language="en",
         description="30,000 usual English words, letter by letter, with their American pronunciations",
         licence="BSD (2 clauses)",
+    ),
+    BundledCorpus(
+        name="punctuation",
+        files={part: f"punctuation.{part}.txt.gz" for part in ("train", "valid", "test")},
+        kind="tagged",
+        unit="paragraph",
+        language="en",
+        description="111,000 words of two novels in lower case, each with the mark that follows it",
+        licence="public domain",
+    ),
+    BundledCorpus(
+        name="sentence-polarity",
+        files={part: f"sentence-polarity.{part}.tsv.gz" for part in ("train", "valid", "test")},
+        kind="labelled",
+        unit="line",
+        language="en",
+        description="10,662 sentences of film reviews, positive or negative (Pang & Lee 2005)",
+        licence="CC BY 4.0",
     ),
     BundledCorpus(
         name="digits",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from seqloom.decoding.limits import IMPOSSIBLE, Limits
+from seqloom.decoding.messages import Message, steps_behind, worth_dropping
 from seqloom.decoding.prompts import Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.ranking import LENGTH_PENALTY, Ranking, length_penalties
@@ -46,10 +48,14 @@ def beam_search(
     log_probs, state, forced = read_prompts(model, prompts, source)
     device, vocabulary = log_probs.device, log_probs.shape[1]
     ranking = Ranking(len(prompts), n_best, device)
-    # What the search itself counts stays on the processor. What it must know of a step comes there at once: on a GPU,
-    # each question of its own would wait for all that is under way.
-    begins = forced.counts.cpu()
+    # What the search itself counts stays on the processor, and a GPU is never waited for: what the processor must know
+    # of a step comes in a message, which it reads while the next step is under way.
+    behind, messages = steps_behind(device), deque[Message]()
+    begins, starts = forced.counts.cpu(), forced.counts  # [prompts]
     active = torch.arange(len(prompts))  # the prompts that are still searched
+    searched = active.to(device)
+    last, divisors = float(penalties[-1]), penalties.to(device)
+    going = torch.ones_like(active, dtype=torch.bool)  # those of them that may still find something
     totals = torch.zeros(len(prompts), 1, dtype=torch.float64, device=device)  # log p of [prompts, beam]
     histories = torch.empty(len(prompts), 1, 0, dtype=torch.long, device=device)  # [prompts, beam, step]
     step = 0
@@ -61,35 +67,47 @@ def beam_search(
         # At most one extension in each of the beam's rows is <eos>: twice the width fills the beam again.
         values, places = top_sums(totals, allowed, min(2 * width, beam * vocabulary))
 
-        at_limit = lengths + 1 == limits.max_length
-        ends = (places % vocabulary == EOS) | at_limit.to(device)[:, None]
-        ending = values[:, :width].masked_fill(~ends[:, :width], IMPOSSIBLE)
-        divisors = penalties[(lengths + 1).clamp(min=0)].to(device)
-        searched = active.to(device)
-        ranking.add(searched, ending, _extend(histories, places[:, :width], vocabulary), divisors)
+        extended = step + 1 - starts  # [prompts]: the lengths of the extensions
+        ends = (places % vocabulary == EOS) | (extended >= limits.max_length)[:, None]
+        # A prompt that reached its limit, but was not dropped yet, has nothing to say any more.
+        heard = ends[:, :width] & (extended <= limits.max_length)[:, None]
+        ending = values[:, :width].masked_fill(~heard, IMPOSSIBLE)
+        divisor = divisors.index_select(0, extended.clamp(0, limits.max_length))
+        ranking.add(searched, ending, _extend(histories, places[:, :width], vocabulary), divisor)
 
         # Places in order are sequences in the order of their ids, as long as the beam itself is kept in that order.
         # So `top`, which prefers the first of equals, prefers the same sequence whatever the beam's width is.
-        going_on = ends.int().argsort(dim=1, stable=True)[:, : min(width, beam * (vocabulary - 1))]
+        staying = ends.int().argsort(dim=1, stable=True)[:, : min(width, beam * (vocabulary - 1))]
         impossible = values[:, 0].isnan()
-        places, order = places.gather(1, going_on).sort(dim=1)
-        totals = values.gather(1, going_on).gather(1, order)
-        can_improve = totals.amax(dim=1) / float(penalties[-1]) > ranking.worst(searched)
+        places, order = places.gather(1, staying).sort(dim=1)
+        totals = values.gather(1, staying).gather(1, order)
+        can_improve = totals.amax(dim=1) / last > ranking.worst(searched)
         parents = places // vocabulary
-        moved = (parents != torch.arange(parents.shape[1], device=device)).any(dim=1)
-        not_a_number, improvable, reordered = torch.stack([impossible, can_improve, moved]).cpu()
-        refuse_nan(not_a_number)
-        going = (improvable & ~at_limit).nonzero().squeeze(1)
-        if not len(going):
+        messages.append(Message(torch.stack([impossible, can_improve])))
+        going &= lengths + 1 < limits.max_length
+        while messages and (len(messages) > behind or not going.any()):
+            not_a_number, improvable = messages.popleft().read()
+            refuse_nan(not_a_number)
+            going &= torch.from_numpy(improvable)
+        if not going.any():
             return ranking.hypotheses(begins)
 
-        active, chosen = active[going], going.to(device)
-        if len(going) < len(places):
-            totals, places, parents, histories = (each[chosen] for each in (totals, places, parents, histories))
+        dropping = worth_dropping(len(active), int(going.sum()), device)
+        if dropping:
+            messages.clear()  # what they say is said again
+            left = going.nonzero().squeeze(1)
+            chosen = left.to(device)
+            active, going = active[left], going[left]
+            searched = active.to(device)
+            totals, places, parents, histories, starts = (
+                each[chosen] for each in (totals, places, parents, histories, starts)
+            )
         histories = _extend(histories, places, vocabulary)
-        if len(going) < len(improvable) or beam != places.shape[1] or reordered.any():
-            origins = (chosen[:, None] * beam + parents).flatten()
-            state, forced = state.reorder(origins, chosen), forced.reorder(origins)
+        # Rows that stay where they are need no copy; a GPU, which copies next to nothing, would have to be asked.
+        if dropping or beam != places.shape[1] or behind or (parents != torch.arange(beam)).any():
+            sources = chosen if dropping else torch.arange(len(active), device=device)
+            origins = (sources[:, None] * beam + parents).flatten()
+            state, forced = state.reorder(origins, sources), forced.reorder(origins)
         # An impossible sequence only fills its place in the beam; it reads <unk>, for its token may be any.
         tokens = histories[:, :, -1].masked_fill(totals == IMPOSSIBLE, UNK)
         log_probs, state = model.step(state, tokens.flatten())

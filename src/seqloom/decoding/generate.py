@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from seqloom.decoding.limits import IMPOSSIBLE, Limits
+from seqloom.decoding.messages import Message, steps_behind
 from seqloom.decoding.prompts import Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.sampling import Chooser
@@ -39,15 +43,18 @@ def generate(
 
     Arguments are those of `stream`.
     """
-    tokens: list[list[int]] = [[] for _ in range(len(prompts) * samples)]
-    log_probs = [0.0] * len(tokens)
-    for row, token, log_prob in stream(model, prompts, chooser, limits, source, samples, numbers):
-        tokens[row].append(token)
-        log_probs[row] += log_prob
-    return [Hypothesis(tuple(said), total, total) for said, total in zip(tokens, log_probs, strict=True)]
+    if not prompts:
+        return []
+    said = list(_said(model, prompts, chooser, limits, source, samples, numbers))
+    total = np.zeros(len(prompts) * samples)
+    for rows, _, log_probs in said:
+        total[rows] += log_probs
+    row = np.concatenate([rows for rows, _, _ in said])
+    tokens = np.concatenate([words for _, words, _ in said])[np.argsort(row, kind="stable")]
+    texts = np.split(tokens, np.cumsum(np.bincount(row, minlength=len(total)))[:-1])
+    return [Hypothesis(tuple(text.tolist()), sum_, sum_) for text, sum_ in zip(texts, total.tolist(), strict=True)]
 
 
-@torch.no_grad()  # not inference_mode: a model may keep a table it makes here, and be trained with it later
 def stream(
     model: StepModel,
     prompts: Sequence[Prompt],
@@ -69,6 +76,21 @@ def stream(
     numbers: those of the prompts within the whole job; counted from 0 when not given. Random draws depend on them, so
         that a job gives the same text however it is cut into batches.
     """
+    for rows, tokens, log_probs in _said(model, prompts, chooser, limits, source, samples, numbers):
+        yield from map(Emission, rows.tolist(), tokens.tolist(), log_probs.tolist())
+
+
+@torch.no_grad()  # not inference_mode: a model may keep a table it makes here, and be trained with it later
+def _said(
+    model: StepModel,
+    prompts: Sequence[Prompt],
+    chooser: Chooser,
+    limits: Limits,
+    source: Any,
+    samples: int,
+    numbers: Sequence[int] | None,
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+    """The rows that say something at a step, in order, what each says and its log-probability."""
     if samples < 1:
         raise ConfigError(f"samples must be at least 1, not {samples}")
     if not prompts:
@@ -79,37 +101,42 @@ def stream(
         prompt_of_row = torch.arange(len(prompts), device=device).repeat_interleave(samples)
         log_probs, state = log_probs.index_select(0, prompt_of_row), state.reorder(prompt_of_row)
         forced = forced.reorder(prompt_of_row)
-    # The book-keeping stays on the processor, and the chosen tokens come there once per step: on a GPU, each small
-    # operation or question of its own would cost more than the arithmetic of the step.
-    rows = torch.arange(len(prompts) * samples)
-    job = torch.arange(len(prompts)) if numbers is None else torch.tensor(numbers)
-    sequences = (job[:, None] * samples + torch.arange(samples)).flatten()
-    begins = forced.counts.cpu()
-    alive = torch.ones_like(rows, dtype=torch.bool)
+    # The book-keeping stays on the processor, and a GPU is never waited for: what was chosen comes in a message, which
+    # the processor reads while the next step is under way.
+    behind, messages = steps_behind(device), deque[tuple[NDArray[np.int64], Message]]()
+    rows = np.arange(len(prompts) * samples)
+    job = np.arange(len(prompts)) if numbers is None else np.array(numbers)
+    sequences = torch.from_numpy((job[:, None] * samples + np.arange(samples)).flatten())
+    begins = forced.counts.cpu().numpy()
+    alive = np.ones(len(rows), bool)
     step = 0
     while True:
         lengths = step - begins  # tokens generated so far; negative inside the prompt
-        allowed = forced.impose(limits.restrict(log_probs, lengths), step)
-        chosen = chooser.choose(allowed, sequences[rows], lengths)
+        counted = torch.from_numpy(lengths)
+        allowed = forced.impose(limits.restrict(log_probs, counted), step)
+        chosen = chooser.choose(allowed, sequences, counted)
         likely = allowed.gather(1, chosen[:, None]).squeeze(1)
-        tokens, likely = torch.stack([chosen.double(), likely.double()]).cpu()  # one transfer
-        tokens = tokens.long().masked_fill(likely == IMPOSSIBLE, EOS)
-
-        said = alive & (lengths >= 0)
-        refuse_nan(likely[said].isnan())
-        alive = alive & (tokens != EOS) & (lengths + 1 < limits.max_length)
-        yield from map(Emission, rows[said].tolist(), tokens[said].tolist(), likely[said].tolist())
-
-        going = int(alive.sum())
-        if not going:
-            return
+        messages.append((lengths, Message(torch.stack([chosen.double(), likely.double()]))))
+        goes_on = lengths + 1 < limits.max_length
         # Dropping rows copies the state. Waiting until a quarter is done wastes less than a quarter of any step, and
         # copies fewer than 3/4 + (3/4)^2 + ... = 3 times the rows we began with, however many moments rows end at.
-        if len(rows) - going >= len(rows) / 4:
-            left = alive.nonzero().squeeze(1)
-            kept = left.to(device)
+        dropping = False
+        while messages and (len(messages) > behind or dropping or not (alive & goes_on).any()):
+            then, message = messages.popleft()
+            tokens, found = message.read()
+            tokens = np.where(found == IMPOSSIBLE, EOS, tokens).astype(np.int64)
+            said = alive & (then >= 0)
+            refuse_nan(np.isnan(found[said]))
+            alive = alive & (tokens != EOS) & (then + 1 < limits.max_length)
+            yield rows[said], tokens[said], found[said]
+            dropping = bool(np.count_nonzero(alive & goes_on) <= len(rows) * 3 / 4)
+        if not alive.any():
+            return
+        if dropping:
+            left = alive.nonzero()[0]
+            kept = torch.from_numpy(left).to(device)
             state, forced, chosen = state.reorder(kept), forced.reorder(kept), chosen[kept]
-            rows, begins, alive = rows[left], begins[left], alive[left]
+            rows, begins, alive, sequences = rows[left], begins[left], alive[left], sequences[torch.from_numpy(left)]
         # A row that ended but was not dropped yet reads <unk>, for <eos> is never read; nobody hears what it says.
         log_probs, state = model.step(state, chosen.masked_fill(chosen == EOS, UNK))
         step += 1

@@ -12,7 +12,7 @@ from torch import Tensor
 from seqloom.decoding.protocol import StepModel
 from seqloom.nn.state import State
 
-ROOM = 32  # steps: caches grow by so much at a time, or by a quarter, since another length needs another recording
+ROOM = 64  # steps: caches grow by so much at a time, or by a quarter, since another length needs another recording
 KEPT = 32  # recordings, each with memory of its own
 
 
@@ -32,18 +32,24 @@ class Recording:
     """Its position is a tensor."""
     tokens: Tensor
     log_probs: Tensor
+    capacity: int
+    """Steps that the state has room for."""
 
-    def replay(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """The step from `state`, of which the parts that this recording wrote itself are in place already."""
+    def take(self, state: State) -> None:
+        """Begin with a state, of which the parts that this recording wrote itself are in place already."""
         mine = _tensors(self.state)
         for name, tensor in _tensors(state).items():
             if tensor.data_ptr() != mine[name].data_ptr():
                 mine[name].copy_(tensor)
-        self.tokens.copy_(tokens)
         assert isinstance(self.state.position, Tensor)
         self.state.position.fill_(state.position)
+
+    def replay(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        """The step from the state that was taken, or that came back last."""
+        self.tokens.copy_(tokens)
         self.graph.replay()
-        return self.log_probs, State(dict(self.state), state.position + 1, self.state.shared, self.state.owners)
+        after = self.state
+        return self.log_probs, State(dict(after), state.position + 1, after.shared, after.owners, after.history)
 
 
 class GraphSteps:
@@ -56,6 +62,7 @@ class GraphSteps:
         self.model = model
         self.vocabulary_size = model.vocabulary_size
         self._recordings: OrderedDict[Any, Recording] = OrderedDict()
+        self._last: tuple[Recording, State] | None = None  # the latest step, and what came back from it
         self._pool = torch.cuda.graph_pool_handle()
 
     def start(self, size: int, source: Any = None) -> State:
@@ -69,15 +76,25 @@ class GraphSteps:
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read one token per row, [batch]; return log p(next | all read so far) and the new state."""
         assert isinstance(state.position, int)
-        state = self.model.reserve(state, _capacity(state.position + 1))
-        shapes = tuple((name, tuple(tensor.shape)) for name, tensor in _tensors(state).items())
+        recording = self._last[0] if self._last and self._last[1] is state else None
+        if recording is None or state.position >= recording.capacity:
+            state = self.model.reserve(state, _capacity(state.position + 1))
+            recording = self._recording(state, tokens)
+            recording.take(state)
+        log_probs, after = recording.replay(state, tokens)
+        self._last = recording, after
+        return log_probs, after
+
+    def _recording(self, state: State, tokens: Tensor) -> Recording:
+        shapes = tuple((name, tensor.shape) for name, tensor in _tensors(state).items())
         recording = self._recordings.pop(shapes, None) or self._record(state, tokens)
         self._recordings[shapes] = recording  # the latest last
         if len(self._recordings) > KEPT:
             self._recordings.popitem(last=False)
-        return recording.replay(state, tokens)
+        return recording
 
     def _record(self, state: State, tokens: Tensor) -> Recording:
+        assert isinstance(state.position, int)
         mine = state.map(torch.clone)
         mine.position = torch.tensor(state.position, device=tokens.device)
         tokens = tokens.clone()
@@ -92,7 +109,8 @@ class GraphSteps:
             for name, tensor in after.items():
                 if tensor.data_ptr() != mine[name].data_ptr():
                     mine[name].copy_(tensor)
-        return Recording(graph, mine, tokens, log_probs)
+            mine.position.add_(1)
+        return Recording(graph, mine, tokens, log_probs, _capacity(state.position + 1))
 
 
 def _capacity(steps: int) -> int:
@@ -103,5 +121,10 @@ def _capacity(steps: int) -> int:
 
 def _tensors(state: State) -> dict[str, Tensor]:
     """All tensors of a state by name."""
-    owners = {} if state.owners is None else {"owners": state.owners}
-    return {**state, **{f"shared.{name}": tensor for name, tensor in state.shared.items()}, **owners}
+    tensors = {**state, **{f"shared.{name}": tensor for name, tensor in state.shared.items()}}
+    if state.owners is not None:
+        tensors["owners"] = state.owners
+    if state.history is not None:
+        tensors |= {f"history.{name}": cache for name, cache in state.history.caches.items()}
+        tensors["origins"] = state.history.origins
+    return tensors

@@ -46,6 +46,6 @@ class Limits:
             ending = log_probs[:, EOS].clone()
             allowed[:, EOS] = IMPOSSIBLE
             has_more_to_say = allowed.amax(dim=1) > IMPOSSIBLE
-            waits = too_early.to(log_probs.device) & has_more_to_say
+            waits = too_early.to(log_probs.device, non_blocking=True) & has_more_to_say
             allowed[:, EOS] = ending.masked_fill(waits, IMPOSSIBLE)
         return allowed

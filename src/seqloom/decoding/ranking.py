@@ -47,22 +47,31 @@ class Ranking:
 
         To be called with growing `time`, so that what is there already is shorter. penalties: [p].
         """
-        time = tokens.shape[2]
-        self.tokens = pad(self.tokens, (0, time - self.tokens.shape[2]))
-        scores = torch.cat([self.scores[prompts], log_probs / penalties[:, None]], dim=1)
-        scores, order = scores.sort(dim=1, descending=True, stable=True)
-        n_best = self.scores.shape[1]
+        everyone = len(prompts) == len(self.scores)  # then they come in order, and nothing is picked out or put back
+        known = [each if everyone else each[prompts] for each in (self.scores, self.log_probs, self.ends, self.tokens)]
+        time, n_best = tokens.shape[2], self.scores.shape[1]
+        scores, order = torch.cat([known[0], log_probs / penalties[:, None]], dim=1).sort(
+            dim=1, descending=True, stable=True
+        )
         order = order[:, :n_best]
-        self.scores[prompts] = scores[:, :n_best]
-        self.log_probs[prompts] = torch.cat([self.log_probs[prompts], log_probs], dim=1).gather(1, order)
-        ends = pad(self.ends[prompts], (0, log_probs.shape[1]), value=time)
-        self.ends[prompts] = ends.gather(1, order)
-        sequences = torch.cat([self.tokens[prompts], tokens], dim=1)
-        self.tokens[prompts] = sequences.gather(1, order[:, :, None].expand(-1, -1, time))
+        ends = pad(known[2], (0, log_probs.shape[1]), value=time)
+        sequences = torch.cat([pad(known[3], (0, time - known[3].shape[2])), tokens], dim=1)
+        ranked = [
+            scores[:, :n_best],
+            torch.cat([known[1], log_probs], dim=1).gather(1, order),
+            ends.gather(1, order),
+            sequences.gather(1, order[:, :, None].expand(-1, -1, time)),
+        ]
+        if everyone:
+            self.scores, self.log_probs, self.ends, self.tokens = ranked
+            return
+        self.tokens = pad(self.tokens, (0, time - self.tokens.shape[2]))
+        for each, new in zip((self.scores, self.log_probs, self.ends, self.tokens), ranked, strict=True):
+            each[prompts] = new
 
     def worst(self, prompts: Tensor) -> Tensor:
         """The score [p] that a newcomer must exceed; -inf while there is room."""
-        return self.scores[prompts, -1]
+        return self.scores[:, -1] if len(prompts) == len(self.scores) else self.scores[prompts, -1]
 
     def hypotheses(self, begins: Tensor) -> list[list[Hypothesis]]:
         """Per prompt, best first; what stands before `begins` [prompts] belongs to the prompt.

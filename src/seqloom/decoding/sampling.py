@@ -73,7 +73,7 @@ class Sampler:
             log_probs, columns = self._nucleus(log_probs, self.top_p)
             tokens = columns if tokens is None else tokens.gather(1, columns)
         cumulative = self._weights(log_probs).cumsum(dim=1, dtype=torch.float64)
-        points = uniforms(self.seed, sequences, steps).to(log_probs.device) * cumulative[:, -1]
+        points = uniforms(self.seed, sequences, steps).to(log_probs.device, non_blocking=True) * cumulative[:, -1]
         drawn = torch.searchsorted(cumulative, points[:, None], right=True)
         drawn = drawn.clamp(max=log_probs.shape[1] - 1)  # past the end only when no token is possible at all
         return (drawn if tokens is None else tokens.gather(1, drawn)).squeeze(1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seqloom.errors import SeqloomError
+from seqloom.nn.kernels import available
 
 STRETCH = 64  # columns of which the processor finds the largest first: that is fast, and says where to look
 MANY = 1 << 10  # columns from which on it pays
@@ -15,8 +18,14 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` largest of each row of `values` [rows, size], largest first, and where they stand.
 
     Among equals the first wins. `torch.topk` leaves open which of several equals it returns, so it is used to find the
-    largest, but not to order them; rows whose last place is contested by equals are sorted as a whole.
+    largest, but not to order them; rows whose last place is contested by equals are sorted as a whole. To ask whether
+    there are any would make a GPU wait, which has a kernel of its own.
     """
+    if available(values):
+        from seqloom.nn.kernels import largest as kernel
+
+        if values.shape[1] <= kernel.LONGEST and count <= kernel.MOST:
+            return kernel.largest(values, count)
     if count == values.shape[1]:
         return _sorted(values, count)
     largest, places = _some_largest(values, count + 1)
@@ -82,7 +91,7 @@ def _some_largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best.values, columns.gather(1, best.indices)
 
 
-def refuse_nan(not_a_number: Tensor) -> None:
+def refuse_nan(not_a_number: Tensor | NDArray[np.bool_]) -> None:
     """Stop when some of a model's log-probabilities are not numbers, rather than generate nonsense."""
     if not_a_number.any():
         raise SeqloomError("the model's probabilities are not numbers (NaN): its training diverged; train it again")

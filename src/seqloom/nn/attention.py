@@ -7,11 +7,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.nn.dropout import drop_values
-from seqloom.nn.state import Position
+from seqloom.nn.kernels import available
+from seqloom.nn.state import History, Position, found
 
 LONGEST_WRITTEN_OUT = 256
-FEW_QUERIES = 16  # on a GPU: one word of each hypothesis
 """Keys up to which attention written out beats the library's kernel on the CPU."""
+FEW_QUERIES = 16
+"""The same on a GPU, where that kernel is made for many queries."""
+LONGEST_WINDOW = 64
+"""Queries and keys that one program of our own kernel for GPUs holds."""
+FEW_HYPOTHESES = 8
+"""Queries about one source, however long, that our kernel for steps takes together."""
 SMALLEST_WRITTEN_OUT = 400
 """Multiplications per head from which on it does: the library multiplies smaller batches of matrices naively."""
 VECTOR = 16
@@ -48,6 +54,17 @@ class MultiHeadAttention(nn.Module):
         attended = attend(queries, keys, values, mask, causal, dropout)
         return self.output(attended.transpose(1, 2).flatten(2))
 
+    def look_back(
+        self, queries: Tensor, keys: Tensor, values: Tensor, history: History, step: Position, mask: Tensor | None
+    ) -> Tensor:
+        """One step, its queries, keys and values [rows, heads, 1, head_size], with all before it -> [rows, 1, size].
+
+        The keys and values are written into the history, in which they are the caches `keys` and `values`. The mask
+        says what of the history counts: the steps up to this one.
+        """
+        attended = attend_history(queries, keys, values, history, step, mask)
+        return self.output(attended.transpose(1, 2).flatten(2))
+
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
     """softmax(Q Kᵀ / √d + mask) V: queries [batch, heads, time, d], keys and values [batch, heads, length, d] -> like
@@ -58,11 +75,54 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, c
     that sees no key gets is finite, and otherwise undefined. `dropout` is the probability that a weight is dropped.
 
     The library's kernels save time on a GPU and memory on long windows. On the CPU they are slower for all but the
-    first words of a sentence, and with dropout save nothing.
+    first words of a sentence, and with dropout save nothing; on a GPU, sentences are too short for them.
     """
+    if _suits_kernels(queries, keys, values) and _is_of_keys(mask, queries):
+        visible = None if mask is None else mask[:, 0, 0]
+        time, length = queries.size(-2), keys.size(-2)
+        fits = max(time, length, queries.size(-1)) <= LONGEST_WINDOW
+        few = time == 1 if fits else time <= FEW_HYPOTHESES
+        if few and visible is not None and not torch.is_grad_enabled() and _lie_together(keys, values):
+            from seqloom.nn.kernels.step import attend_source
+
+            return attend_source(queries, keys, values, visible)
+        if fits:
+            from seqloom.nn.kernels.window import attend_window
+
+            return attend_window(queries, keys, values, visible, causal, dropout)
     if _gains_written_out(queries, keys, dropout):
         return _attend_written_out(queries, keys, values, mask, causal, dropout)
     return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, is_causal=causal)
+
+
+def _suits_kernels(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether our kernels, which compute in float32, can take these."""
+    return available(queries) and queries.dtype == keys.dtype == values.dtype != torch.float64
+
+
+def _is_of_keys(mask: Tensor | None, queries: Tensor) -> bool:
+    """Whether a mask says for each key that all queries of its row see it, or none; there may be no mask."""
+    return mask is None or (mask.dtype == torch.bool and mask.shape[:3] == (queries.size(0), 1, 1))
+
+
+def _lie_together(*tensors: Tensor) -> bool:
+    return all(tensor.is_contiguous() for tensor in tensors)
+
+
+def attend_history(
+    queries: Tensor, keys: Tensor, values: Tensor, history: History, step: Position, mask: Tensor | None
+) -> Tensor:
+    """Write one step's keys and values into a history, and attend to all up to it; all [rows, heads, 1, d]."""
+    assert isinstance(step, Tensor)
+    before = history.caches["keys"], history.caches["values"]
+    if _suits_kernels(queries, *before) and (mask is None or mask.dtype == torch.bool):
+        from seqloom.nn.kernels import step as kernel
+
+        return kernel.attend_history(queries, keys, values, *before, history.origins, step)
+    for cache, new in zip(before, (keys, values), strict=True):
+        cache.index_copy_(2, step.view(1), new)
+    past_keys, past_values = (found(cache, history.origins) for cache in before)
+    return attend(queries, past_keys, past_values, mask, False, 0.0)
 
 
 def _gains_written_out(queries: Tensor, keys: Tensor, dropout: float) -> bool:

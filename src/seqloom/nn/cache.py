@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from seqloom.nn.state import Position
+from seqloom.nn.state import History, Position, State
 
 ROOM = 8  # steps that a cache has room for, at least, when it grows
 
@@ -42,3 +43,16 @@ def reserve(cache: Tensor, position: Position, steps: int) -> Tensor:
     larger = cache.new_zeros(*cache.shape[:-2], steps, cache.size(-1))
     larger[..., :position, :] = cache[..., :position, :]
     return larger
+
+
+def with_history(state: State, steps: int) -> State:
+    """The state of a layer whose tensors are all caches, with these in a history that has room for `steps` steps."""
+    if state.history is None:
+        history = History.of({name: reserve(cache, state.position, steps) for name, cache in state.items()})
+        return State({}, state.position, state.shared, state.owners, history)
+    room = steps - state.history.origins.size(1)
+    if room <= 0:
+        return state
+    caches = {name: reserve(cache, state.position, steps) for name, cache in state.history.caches.items()}
+    history = History(caches, pad(state.history.origins, (0, room)))
+    return State(dict(state), state.position, state.shared, state.owners, history)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,6 +11,49 @@ from torch import Tensor
 Position = int | Tensor
 """How many tokens were read. A tensor (without dimensions, on the device of the rest) where a step must do the same
 work whatever it is; that step reads one token, and caches have room for it."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What rows have read, in caches that stay where they are while rows move: hypotheses share their beginnings.
+
+    A row writes each step into its own row of the caches, and finds the steps before through `origins`.
+    """
+
+    caches: dict[str, Tensor]
+    """Each [rows, heads, capacity, size]."""
+    origins: Tensor
+    """[rows, capacity]: step t of row r stands in row origins[r, t] of the caches."""
+
+    @classmethod
+    def of(cls, caches: dict[str, Tensor]) -> History:
+        """Caches in which all that a row has read stands in the row itself."""
+        rows, _, capacity, _ = next(iter(caches.values())).shape
+        device = next(iter(caches.values())).device
+        own = torch.arange(rows, device=device).unsqueeze(1).expand(rows, capacity)
+        return cls(_changed(caches, Tensor.contiguous), own.contiguous())
+
+    def own(self, step: Tensor) -> None:
+        """Take note that all rows write this step into their own rows."""
+        rows = torch.arange(len(self.origins), device=self.origins.device)
+        self.origins.index_copy_(1, step.view(1), rows.unsqueeze(1))
+
+    def reorder(self, index: Tensor) -> History:
+        """As `State.reorder`. Only where there are more or fewer rows than before, caches are copied."""
+        origins = self.origins.index_select(0, index)
+        if len(index) == len(self.origins):
+            return History(self.caches, origins)
+        return History.of(_changed(self.caches, lambda cache: found(cache, origins)))
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> History:
+        """The same with `change` applied to every tensor."""
+        return History(_changed(self.caches, change), change(self.origins))
+
+
+def found(cache: Tensor, origins: Tensor) -> Tensor:
+    """A cache of a history with the steps of each row in its own row: [rows, heads, capacity, size]."""
+    steps = torch.arange(cache.size(2), device=cache.device)
+    return cache.transpose(1, 2)[origins, steps].transpose(1, 2)
 
 
 class State(dict[str, Tensor]):
@@ -22,6 +66,8 @@ class State(dict[str, Tensor]):
     where that is not so, `owners` [rows] says which source is whose. Reordering rows moves nothing that is shared; a
     source goes when its last row does.
 
+    Caches of what the rows have read are among their tensors; where searches are recorded, in a `history`.
+
     A state is *consumed* by the step that reads it: caches are written in place, so go on with the state that comes
     back, and `reorder` (which copies rows) before following two branches from one point.
     """
@@ -32,24 +78,27 @@ class State(dict[str, Tensor]):
         position: Position = 0,
         shared: dict[str, Tensor] | None = None,
         owners: Tensor | None = None,
+        history: History | None = None,
     ) -> None:
         super().__init__(tensors or {})
         self.position = position
         self.shared = shared or {}
         self.owners = owners
+        self.history = history
 
     def after(self, tensors: dict[str, Tensor], tokens: int) -> State:
         """The state of the same rows after reading so many tokens more: new tensors, the same sources."""
-        return State(tensors, self.position + tokens, self.shared, self.owners)
+        return State(tensors, self.position + tokens, self.shared, self.owners, self.history)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> State:
         """A new state with `change` applied to every tensor."""
         owners = None if self.owners is None else change(self.owners)
-        return State(_changed(self, change), self.position, _changed(self.shared, change), owners)
+        history = self.history and self.history.map(change)
+        return State(_changed(self, change), self.position, _changed(self.shared, change), owners, history)
 
     def map_rows(self, change: Callable[[Tensor], Tensor]) -> State:
         """A new state with `change` applied to what rows have of their own."""
-        return State(_changed(self, change), self.position, self.shared, self.owners)
+        return State(_changed(self, change), self.position, self.shared, self.owners, self.history)
 
     def reorder(self, index: Tensor, sources: Tensor | None = None) -> State:
         """Row i of the new state is row `index[i]` of this one; rows may repeat or be left out.
@@ -58,8 +107,9 @@ class State(dict[str, Tensor]):
         finding it out would have to wait for all that is under way.
         """
         rows = _changed(self, lambda tensor: tensor.index_select(0, index))
+        history = self.history and self.history.reorder(index)
         if not self.shared:
-            return State(rows, self.position)
+            return State(rows, self.position, history=history)
         owners = None
         if sources is None:
             sources, owners = self._owners().index_select(0, index).unique(return_inverse=True)
@@ -69,7 +119,7 @@ class State(dict[str, Tensor]):
         shared = self.shared
         if len(sources) < self._sources():
             shared = _changed(shared, lambda tensor: tensor.index_select(0, sources))
-        return State(rows, self.position, shared, owners)
+        return State(rows, self.position, shared, owners, history)
 
     def of_sources(self, name: str) -> Tensor:
         """A shared tensor: one row per source where every source has as many rows, one after the other (attention folds
@@ -88,7 +138,7 @@ class State(dict[str, Tensor]):
     def _owners(self) -> Tensor:
         if self.owners is not None:
             return self.owners
-        rows = next(iter(self.values()))
+        rows = self.history.origins if self.history else next(iter(self.values()))
         return _in_order(self._sources(), len(rows) // self._sources(), rows.device)
 
     def detach(self) -> State:
@@ -97,7 +147,8 @@ class State(dict[str, Tensor]):
 
     def part(self, prefix: str) -> State:
         """The tensors under `prefix.`, as the state of one layer."""
-        return State(_under(self, prefix), self.position, _under(self.shared, prefix), self.owners)
+        history = self.history and History(_under(self.history.caches, prefix), self.history.origins)
+        return State(_under(self, prefix), self.position, _under(self.shared, prefix), self.owners, history)
 
     def put(self, prefix: str, inner: State) -> None:
         """Store a layer's state under `prefix.`."""
@@ -106,6 +157,10 @@ class State(dict[str, Tensor]):
         for name, tensor in inner.shared.items():
             self.shared[f"{prefix}.{name}"] = tensor
         self.owners = inner.owners if self.owners is None else self.owners
+        if inner.history:
+            caches = dict(self.history.caches) if self.history else {}
+            caches |= {f"{prefix}.{name}": cache for name, cache in inner.history.caches.items()}
+            self.history = History(caches, inner.history.origins)
 
 
 def _in_order(sources: int, each: int, device: torch.device) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.nn.attention import MultiHeadAttention, causal_mask
-from seqloom.nn.cache import extend, reserve, valid
+from seqloom.nn.cache import extend, valid, with_history
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.positions import (
@@ -21,7 +21,7 @@ from seqloom.nn.positions import (
     rotate,
 )
 from seqloom.nn.starts import start_evenly
-from seqloom.nn.state import Position, State
+from seqloom.nn.state import State
 
 PositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]
 
@@ -136,6 +136,9 @@ class TransformerLayer(TransformerBlock):
         """inputs [batch, time, size] -> outputs of the same shape, and the longer cache of keys and values."""
         end = state.position + inputs.size(1)
         queries, new_keys, new_values = self.project(inputs, view)
+        if state.history:
+            attended = self.attention.look_back(queries, new_keys, new_values, state.history, state.position, view.mask)
+            return self.finish(inputs, attended), State({}, end, history=state.history)
         keys = extend(state["keys"], new_keys, state.position)
         values = extend(state["values"], new_values, state.position)
         attended = self.attention(queries, valid(keys, end), valid(values, end), view.mask, view.causal)
@@ -192,7 +195,7 @@ class Transformer(FeatureLayer):
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         hidden = self.dropout(self.positions.embed(self.project(inputs), state.position))
-        view = causal_view(self.positions, state.position, hidden, state["layer0.keys"].size(2))
+        view = causal_view(self.positions, state, hidden)
         after = State(position=state.position + inputs.size(1))
         for depth, layer in enumerate(self.layers):
             hidden, cache = layer(hidden, state.part(f"layer{depth}"), view)
@@ -200,17 +203,22 @@ class Transformer(FeatureLayer):
         return self.norm(hidden), after
 
     def reserve(self, state: State, steps: int) -> State:
-        return state.map_rows(lambda cache: reserve(cache, state.position, steps))
+        return with_history(state, steps)
 
 
-def causal_view(positions: Positions, start: Position, hidden: Tensor, capacity: int) -> View:
-    """What the words of hidden [batch, time, size], the first at position `start`, may see: those up to themselves.
+def causal_view(positions: Positions, state: State, hidden: Tensor) -> View:
+    """What the words of hidden [batch, time, size], which come next, may see: those up to themselves.
 
-    `capacity` is that of the caches, all of which are seen where `start` is a tensor, and a mask says what counts.
+    Where the position is a tensor, the whole history is seen, and a mask says what of it counts.
     """
-    time = hidden.size(1)
+    time, start = hidden.size(1), state.position
     rotation = positions.rotation(start, time, hidden)
-    length = capacity if isinstance(start, Tensor) else start + time
+    if isinstance(start, Tensor):
+        assert state.history, "a position that is a tensor needs a history: see `reserve`"
+        state.history.own(start)
+        length = state.history.origins.size(1)
+    else:
+        length = start + time
     bias = positions.bias(start, time, length, hidden)
     if bias is not None:
         ahead = ~causal_mask(start, time, length, hidden.device)

@@ -8,6 +8,7 @@ from seqloom.lazy import importing
 
 if TYPE_CHECKING:
     from seqloom.reports.attention import AttentionMap, write_attention
+    from seqloom.reports.labelling import labelling_section
     from seqloom.reports.ladder import CurvePoint, Ladder, RungResult
     from seqloom.reports.ladder_numbers import ladder_json, ladder_table
     from seqloom.reports.ladder_report import write_ladder_report
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from seqloom.reports.run_report import mixture_section, outputs_section, training_section, write_run_report
     from seqloom.reports.style import save, svg
     from seqloom.reports.tradeoff import bleu_against_cost, quality_against_cost
+    from seqloom.reports.word_map import neighbours_section, word_map_section, words_picture
 
 _HOMES = {  # imported on first use: matplotlib takes most of a second, and tables and heat maps do without it
     "AttentionMap": "seqloom.reports.attention",
@@ -39,6 +41,7 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
     "bleu_against_cost": "seqloom.reports.tradeoff",
     "gradient_flow": "seqloom.reports.plots",
     "normaliser_histogram": "seqloom.reports.plots",
+    "labelling_section": "seqloom.reports.labelling",
     "ladder_json": "seqloom.reports.ladder_numbers",
     "ladder_table": "seqloom.reports.ladder_numbers",
     "learning_curves": "seqloom.reports.plots",
@@ -49,6 +52,7 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
     "ngram_section": "seqloom.reports.ngrams",
     "ngram_tables": "seqloom.reports.ngrams",
     "ngram_zipf": "seqloom.reports.ngrams",
+    "neighbours_section": "seqloom.reports.word_map",
     "outputs_section": "seqloom.reports.run_report",
     "pair_ladder_json": "seqloom.reports.pair_ladder_numbers",
     "pair_ladder_table": "seqloom.reports.pair_ladder_numbers",
@@ -57,6 +61,8 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
     "svg": "seqloom.reports.style",
     "training_curve": "seqloom.reports.plots",
     "training_section": "seqloom.reports.run_report",
+    "word_map_section": "seqloom.reports.word_map",
+    "words_picture": "seqloom.reports.word_map",
     "write_attention": "seqloom.reports.attention",
     "write_ladder_report": "seqloom.reports.ladder_report",
     "write_pair_ladder_report": "seqloom.reports.pair_ladder_report",
@@ -73,10 +79,12 @@ __all__ = [
     "RungResult",
     "bleu_against_cost",
     "gradient_flow",
+    "labelling_section",
     "ladder_json",
     "ladder_table",
     "learning_curves",
     "mixture_section",
+    "neighbours_section",
     "ngram_coverage",
     "ngram_orders",
     "ngram_picture",
@@ -92,6 +100,8 @@ __all__ = [
     "svg",
     "training_curve",
     "training_section",
+    "word_map_section",
+    "words_picture",
     "write_attention",
     "write_ladder_report",
     "write_pair_ladder_report",

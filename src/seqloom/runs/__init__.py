@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seqloom.lazy import importing
+from seqloom.runs.elmo import TrainedElmo
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.generation import Decoding, Generated, Score
+from seqloom.runs.labelling import Classified, TrainedClassifier, TrainedTagger
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.loading import SequenceModel, Trained, load, load_sequence_model
 from seqloom.runs.seq2seq import TrainedSeq2Seq, Translation
+from seqloom.runs.vectors import load_vectors, start_embedding
+from seqloom.runs.word_vectors import TrainedWordVectors
 
 if TYPE_CHECKING:
     from seqloom.runs.comparison import LADDER, compare, quickstart
@@ -29,6 +33,7 @@ _HOMES = {  # imported on first use: whoever only loads a run does not wait for 
 }
 __all__ = [
     "LADDER",
+    "Classified",
     "Decoding",
     "Generated",
     "PairEvaluation",
@@ -36,15 +41,21 @@ __all__ = [
     "Score",
     "SequenceModel",
     "Trained",
+    "TrainedClassifier",
+    "TrainedElmo",
     "TrainedLanguageModel",
     "TrainedSeq2Seq",
+    "TrainedTagger",
+    "TrainedWordVectors",
     "Translation",
     "compare",
     "evaluate_pairs",
     "gradient_norms",
     "load",
     "load_sequence_model",
+    "load_vectors",
     "quickstart",
+    "start_embedding",
     "text_scores",
     "train",
 ]

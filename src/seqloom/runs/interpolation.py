@@ -59,7 +59,7 @@ def _train(config: RunConfig, folder: RunFolder, reporter: Reporter) -> None:
 
     folder.write(config, first.tokenizer)
     for number, part in enumerate(parts):
-        _copy(RunFolder(part.path), folder.path / PARTS / str(number))
+        copy_run(RunFolder(part.path), folder.path / PARTS / str(number))
     write_arrays(folder.weights_file, {"weights": weights})
     seconds = time.perf_counter() - began
     perplexities = [_perplexity(scores) for scores in log_probs]
@@ -118,13 +118,13 @@ def _single(model: Autoregressive) -> Iterator[Autoregressive]:
         yield model
 
 
-def _copy(source: RunFolder, target: Path) -> None:
+def copy_run(source: RunFolder, target: Path) -> None:
     """What loading a run needs, so that the copy stands on its own."""
     with atomic_folder(target) as temporary:
         for file in (source.config_file, source.tokenizer_file, source.weights_file):
             shutil.copyfile(file, temporary / file.name)
         for part in source.path.glob(f"{PARTS}/*"):
-            _copy(RunFolder(part), temporary / PARTS / part.name)
+            copy_run(RunFolder(part), temporary / PARTS / part.name)
 
 
 def _perplexity(log_probs: NDArray[np.float32]) -> float:

@@ -6,19 +6,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from seqloom.errors import UserError
+from seqloom.runs.elmo import TrainedElmo
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.labelling import TrainedClassifier, TrainedTagger
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.seq2seq import TrainedSeq2Seq
+from seqloom.runs.word_vectors import TrainedWordVectors
 
 SequenceModel = TrainedLanguageModel | TrainedSeq2Seq
 """What generates and scores text."""
-Trained = SequenceModel
+Trained = SequenceModel | TrainedTagger | TrainedClassifier | TrainedWordVectors
 
 LOADING: dict[str, Callable[[str | Path, str], Trained]] = {
     "language": TrainedLanguageModel.load,
     "ngram": TrainedLanguageModel.load,
     "interpolation": TrainedLanguageModel.load,
     "seq2seq": TrainedSeq2Seq.load,
+    "elmo": TrainedElmo.load,
+    "tagger": TrainedTagger.load,
+    "classifier": TrainedClassifier.load,
+    "word2vec": TrainedWordVectors.load,
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from seqloom.config import RunConfig
-from seqloom.config.schema import PairData, RunText, SparkEngine, TextConfig, WhitespaceText
+from seqloom.config.schema import RunText, SparkEngine, TextConfig, TextData, WhitespaceText
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore, cache_folder
 from seqloom.data.word_store import learn_words
@@ -36,7 +36,7 @@ class Materials:
 
 def settled(config: RunConfig) -> RunConfig:
     """The configuration with `data.unit` decided, where there is one."""
-    if isinstance(config.data, PairData):
+    if not isinstance(config.data, TextData):
         return config
     if isinstance(config.engine, SparkEngine):  # reads lines, and files that may be on no disk of ours
         unit = "line" if config.text_data.unit == "auto" else config.text_data.unit

@@ -17,6 +17,7 @@ from seqloom.runs.folder import RunFolder
 from seqloom.runs.pair_materials import PairMaterials, prepare_pairs
 from seqloom.runs.plans import plan_words
 from seqloom.runs.seq2seq import TrainedSeq2Seq
+from seqloom.runs.vectors import start_embedding
 from seqloom.text import Tokenizer
 from seqloom.training import Processes, Reporter, Trainer, build_objective, read_metrics
 
@@ -32,7 +33,7 @@ def train_seq2seq(
     materials = processes.first_alone(lambda: prepare_pairs(config, tokenizer, target_tokenizer))
     if processes.main:
         reporter.say(f"training: {materials.train.totals}; validation: {materials.valid.totals}")
-    trainer = _trainer(config, materials, folder, processes, reporter)
+    trainer = _trainer(config, materials, folder, processes, reporter, fresh=tokenizer is None)
     if processes.main:
         folder.write(config, materials.tokenizer, materials.target_tokenizer)
     processes.wait()
@@ -42,13 +43,22 @@ def train_seq2seq(
 
 
 def _trainer(
-    config: RunConfig, materials: PairMaterials, folder: RunFolder, processes: Processes, reporter: Reporter
+    config: RunConfig,
+    materials: PairMaterials,
+    folder: RunFolder,
+    processes: Processes,
+    reporter: Reporter,
+    fresh: bool,
 ) -> Trainer:
     assert isinstance(config.model, Seq2SeqConfig)
     target = materials.target_tokenizer
     plan = plan_words(config.model.output, materials.train.target.tokens, target or materials.tokenizer)
     torch.manual_seed(config.seed)
     model = build_seq2seq(config.model, materials.tokenizer.size, target.size if target else None, plan)
+    if fresh and config.model.embedding.vectors is not None:
+        reporter.say(start_embedding(model.source_embedding, materials.tokenizer, config.model.embedding.vectors))
+        if target is not None:
+            reporter.say(start_embedding(model.embedding, target, config.model.embedding.vectors))
     torch.manual_seed(config.seed * 1000 + processes.rank)  # the same weights, another dropout, in each process
     batches = BucketBatches(materials.train, config.pair_data.batch_tokens, config.seed, processes.world)
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqloom.config.schema import OutputConfig
+from seqloom.config.schema import ClassOutput, OutputConfig
 from seqloom.nn.output import Plan, plan_output
 from seqloom.text import Tokenizer
 
@@ -16,7 +16,10 @@ CHUNK = 1 << 24  # tokens counted at a time
 
 def plan_words(config: OutputConfig, tokens: NDArray[np.integer], tokenizer: Tokenizer) -> Plan:
     """The plan of an output layer over the tokeniser's words, which stand in `tokens` as training reads them."""
-    return plan_output(config, count_words(tokens, tokenizer.size))
+    vectors = None
+    if isinstance(config, ClassOutput) and config.vectors is not None:
+        vectors = _vectors(config.vectors, tokenizer)
+    return plan_output(config, count_words(tokens, tokenizer.size), vectors)
 
 
 def count_words(tokens: NDArray[np.integer], vocabulary_size: int) -> Tensor:
@@ -26,3 +29,15 @@ def count_words(tokens: NDArray[np.integer], vocabulary_size: int) -> Tensor:
         known = tokens[first : first + CHUNK]
         counts += np.bincount(known[known < vocabulary_size], minlength=vocabulary_size)  # others are copied words
     return torch.from_numpy(counts)
+
+
+def _vectors(path: str, tokenizer: Tokenizer) -> Tensor:
+    """A vector for each word of the tokeniser; zero where there is none."""
+    from seqloom.runs.vectors import load_vectors
+
+    words = load_vectors(path)
+    known = [(number, word) for number, word in enumerate(tokenizer.tokens(range(tokenizer.size))) if word in words]
+    vectors = torch.zeros(tokenizer.size, words.size)
+    for number, word in known:
+        vectors[number] = torch.from_numpy(words[word])
+    return vectors

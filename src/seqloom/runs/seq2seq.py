@@ -37,7 +37,7 @@ from seqloom.text.special import EOS, SPECIALS, UNK
 from seqloom.training import choose_device, load_model_weights, load_weights
 
 BATCH_TOKENS = 8192  # source tokens decoded together, padding and hypotheses counted
-BATCH_TOKENS_GPU = 1 << 16
+BYTES_PER_TOKEN = 1 << 19  # of a GPU's memory, for each of these tokens
 LENGTH_CLASS = 16  # sources up to a multiple of so many tokens may grow equally long
 
 
@@ -185,10 +185,15 @@ class TrainedSeq2Seq:
 
         The limit follows from a source's own length, rounded up, so that no source is cut shorter for its neighbours.
         """
-        budget = BATCH_TOKENS_GPU if self.device.type == "cuda" else BATCH_TOKENS
+        on_gpu = self.device.type == "cuda"
+        budget = (
+            torch.cuda.get_device_properties(self.device).total_memory // BYTES_PER_TOKEN if on_gpu else BATCH_TOKENS
+        )
         hypotheses = decoding.beam if decoding.strategy == "beam" else decoding.n_best
         lengths = encoded.lengths
         classes = -(-lengths // LENGTH_CLASS) * LENGTH_CLASS
+        if on_gpu and decoding.max_length is not None and len(classes):
+            classes[:] = classes.max()  # all may grow equally long, and one large batch is faster than several
         order = np.argsort(-lengths, kind="stable")
         while len(order):
             rows = max(1, int(budget // (lengths[order[0]] * hypotheses)))

@@ -24,8 +24,12 @@ from seqloom.reports import (
     training_section,
     write_run_report,
 )
+from seqloom.runs.elmo import TrainedElmo
+from seqloom.runs.elmo_training import report_elmo, train_elmo
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.interpolation import train_interpolation
+from seqloom.runs.labelling import TrainedClassifier, TrainedTagger
+from seqloom.runs.labelling_training import report_labeller, train_labeller
 from seqloom.runs.language import TrainedLanguageModel
 from seqloom.runs.loading import Trained, load
 from seqloom.runs.materials import Materials, prepare, settled
@@ -33,6 +37,9 @@ from seqloom.runs.ngram import train_ngram
 from seqloom.runs.pair_training import report_seq2seq, train_seq2seq
 from seqloom.runs.plans import plan_words
 from seqloom.runs.seq2seq import TrainedSeq2Seq
+from seqloom.runs.vectors import start_embedding
+from seqloom.runs.word_training import report_word2vec, train_word2vec
+from seqloom.runs.word_vectors import TrainedWordVectors
 from seqloom.text import Tokenizer
 from seqloom.training import Processes, Reporter, Silent, Trainer, build_objective, read_metrics
 
@@ -85,7 +92,7 @@ def _train_neural(
 ) -> None:
     """Fit with the trainer; a run that has a tokeniser already goes on where its last checkpoint was written."""
     materials = processes.first_alone(lambda: prepare(config, tokenizer))
-    trainer = _trainer(config, materials, folder, processes, reporter)
+    trainer = _trainer(config, materials, folder, processes, reporter, fresh=tokenizer is None)
     if processes.main:
         folder.write(config, materials.tokenizer)
     processes.wait()
@@ -117,13 +124,15 @@ def _report_language(trained: TrainedLanguageModel) -> None:
 
 
 def _trainer(
-    config: RunConfig, materials: Materials, folder: RunFolder, processes: Processes, reporter: Reporter
+    config: RunConfig, materials: Materials, folder: RunFolder, processes: Processes, reporter: Reporter, fresh: bool
 ) -> Trainer:
     assert isinstance(config.model, LanguageModelConfig)
     valid = materials.validation()
     torch.manual_seed(config.seed)
     plan = plan_words(config.model.output, materials.train.tokens, materials.tokenizer)
     model = build_language_model(config.model, materials.tokenizer.size, plan)
+    if fresh and config.model.embedding.vectors is not None:
+        reporter.say(start_embedding(model.embedding, materials.tokenizer, config.model.embedding.vectors))
     torch.manual_seed(config.seed * 1000 + processes.rank)  # the same weights, another dropout, in each process
     batches = training_windows(materials.train, config.text_data, config.seed)
 
@@ -140,12 +149,20 @@ FITTING: dict[str, Callable[[RunConfig, Tokenizer | None, RunFolder, Processes, 
     "ngram": train_ngram,
     "interpolation": train_interpolation,
     "seq2seq": train_seq2seq,
+    "elmo": train_elmo,
+    "tagger": train_labeller,
+    "classifier": train_labeller,
+    "word2vec": train_word2vec,
 }
 
 
 REPORTING: dict[type[Trained], Callable[[Any], None]] = {
     TrainedLanguageModel: _report_language,
     TrainedSeq2Seq: report_seq2seq,
+    TrainedElmo: report_elmo,
+    TrainedTagger: report_labeller,
+    TrainedClassifier: report_labeller,
+    TrainedWordVectors: report_word2vec,
 }
 
 

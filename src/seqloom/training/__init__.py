@@ -2,7 +2,7 @@
 
 from seqloom.training.build import build_objective
 from seqloom.training.checkpoints import CheckpointFolder, load_weights
-from seqloom.training.interrupts import Interrupted
+from seqloom.training.interrupts import Interrupted, Interrupts
 from seqloom.training.journal import Journal, read_metrics
 from seqloom.training.objectives import Loss, MaximumLikelihood, Objective, RandomTruncation
 from seqloom.training.processes import Processes, choose_device
@@ -13,6 +13,7 @@ from seqloom.training.weights import load_model_weights, model_weights
 __all__ = [
     "CheckpointFolder",
     "Interrupted",
+    "Interrupts",
     "Journal",
     "Loss",
     "MaximumLikelihood",

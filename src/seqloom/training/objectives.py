@@ -35,6 +35,9 @@ class Objective(ABC):
     def check(self, model: Any) -> None:  # noqa: B027 - most objectives train any model
         """Refuse a model that cannot be trained this way, before anything is written."""
 
+    def record(self, model: Any) -> None:  # noqa: B027 - most objectives do other work from batch to batch
+        """Record on a GPU what can be recorded: the model is compiled, and trained by one process."""
+
     def advance(self, done: float) -> None:  # noqa: B027 - most objectives stay as they are
         """Take note, before a step, which part of the training lies behind: 0 in the beginning, 1 at the end."""
 

@@ -118,6 +118,8 @@ class Trainer:
             torch.set_float32_matmul_precision("high")  # TF32 products: ten times faster, good enough for training
         if config.compile:
             _compile(model)
+            if processes.device.type == "cuda" and processes.world == 1:
+                objective.record(model)
         self._sharded = config.sharded and processes.world > 1
         self._step_module: Any = _wrap(_Step(self.model, objective), processes, self._sharded)
         self.optimizer = build_optimizer(self.model, config.optimizer)

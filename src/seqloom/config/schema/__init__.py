@@ -6,8 +6,16 @@ The schema knows nothing of torch, so that a mistake in a file is reported at on
 from __future__ import annotations
 
 from seqloom.config.schema.base import Schema, Start
-from seqloom.config.schema.data import DataConfig, PairData, TextData
+from seqloom.config.schema.data import DataConfig, LabelledData, PairData, TaggedData, TextData
+from seqloom.config.schema.elmo import CharacterInput, ElmoConfig, InputConfig, WordInput
 from seqloom.config.schema.interpolation import InterpolationConfig
+from seqloom.config.schema.labelling import (
+    ClassifierConfig,
+    ElmoFeatures,
+    HeadFeatures,
+    StaticFeatures,
+    TaggerConfig,
+)
 from seqloom.config.schema.language import (
     AttentionAverageFeatures,
     AverageFeatures,
@@ -79,6 +87,7 @@ from seqloom.config.schema.text import (
     WordText,
 )
 from seqloom.config.schema.training import AveragingConfig, OptimizerConfig, ScheduleConfig, TrainingConfig
+from seqloom.config.schema.word2vec import Word2VecConfig
 
 __all__ = [
     "AdaptiveOutput",
@@ -89,8 +98,10 @@ __all__ = [
     "AveragingConfig",
     "BilinearAttention",
     "BpeText",
+    "CharacterInput",
     "CharacterText",
     "ClassOutput",
+    "ClassifierConfig",
     "ConvolutionDecoderConfig",
     "ConvolutionEncoderConfig",
     "ConvolutionFeatures",
@@ -100,13 +111,18 @@ __all__ = [
     "DataConfig",
     "DecoderConfig",
     "DotAttention",
+    "ElmoConfig",
+    "ElmoFeatures",
     "EmbeddingConfig",
     "EncoderConfig",
     "EngineConfig",
     "FeaturesConfig",
     "FeedForwardFeatures",
     "GruFeatures",
+    "HeadFeatures",
+    "InputConfig",
     "InterpolationConfig",
+    "LabelledData",
     "LanguageModelConfig",
     "LikelihoodObjective",
     "LocalEngine",
@@ -144,6 +160,9 @@ __all__ = [
     "SomeAttention",
     "SparkEngine",
     "Start",
+    "StaticFeatures",
+    "TaggedData",
+    "TaggerConfig",
     "TeacherForcingObjective",
     "TextConfig",
     "TextData",
@@ -154,5 +173,7 @@ __all__ = [
     "TreeOutput",
     "UnigramText",
     "WhitespaceText",
+    "Word2VecConfig",
+    "WordInput",
     "WordText",
 ]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Positive, Probability, Schema, Size
+from seqloom.config.schema.base import Fraction, Positive, Probability, Schema, Size
 
 
 class TextData(Schema):
@@ -62,4 +62,43 @@ class PairData(Schema):
     """Tokens in a batch, padding counted: rows times the longest source or target; under torchrun, in each process."""
 
 
-DataConfig = Annotated[TextData | PairData, Field(discriminator="kind")]
+class TaggedData(Schema):
+    kind: Literal["tagged"] = "tagged"
+    """Sentences of words with tags, for a tagger: a line for each word, a blank one between sentences."""
+    train: str | list[str] = "punctuation"
+    """File (gzipped or not), list of files, or the name of a bundled corpus."""
+    valid: str | list[str] | None = None
+    """Validation sentences; without any, the last of the training sentences are held out."""
+    test: str | list[str] | None = None
+    """Sentences that `evaluate` uses when it is given none."""
+    valid_fraction: Fraction = 0.1
+    """How many of the training sentences are held out when `valid` is not given."""
+    word_column: int = 0
+    """The column of the word, the first being 0; negative numbers count from the last."""
+    tag_column: int = -1
+    """The column of the tag."""
+    batch_tokens: Size = 1024
+    """Words in a batch, padding counted; under torchrun, in each process."""
+
+
+class LabelledData(Schema):
+    kind: Literal["labelled"] = "labelled"
+    """Texts with a label each, for a classifier."""
+    train: str | list[str] = "sentence-polarity"
+    """A .tsv file (label, tab, text), a .jsonl file, either gzipped, a folder with one file of texts for each label, a
+    list of these, or the name of a bundled corpus."""
+    valid: str | list[str] | None = None
+    """Validation texts; without any, some of the training texts are held out."""
+    test: str | list[str] | None = None
+    """Texts that `evaluate` uses when it is given none."""
+    valid_fraction: Fraction = 0.1
+    """How many of the training texts are held out when `valid` is not given."""
+    label_field: str = "label"
+    """The key that holds the label in a JSONL record."""
+    text_field: str = "text"
+    """The key that holds the text in a JSONL record."""
+    batch_tokens: Size = 2048
+    """Words in a batch, padding counted; under torchrun, in each process."""
+
+
+DataConfig = Annotated[TextData | PairData | TaggedData | LabelledData, Field(discriminator="kind")]

@@ -13,6 +13,8 @@ from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
 class EmbeddingConfig(Schema):
     size: Size = 128
     """Length of a word's vector."""
+    vectors: str | None = None
+    """Where its rows begin: a run of word vectors or a word2vec file, whose vectors have this size."""
     dropout: Probability = 0.0
     """Dropout on the embedded words; one mask for the whole window (variational) when `variational`."""
     word_dropout: Probability = 0.0

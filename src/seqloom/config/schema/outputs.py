@@ -21,6 +21,8 @@ class ClassOutput(Schema):
     """Two levels: p(w | h) = p(class | h) · p(w | class, h) (Goodman 2001)."""
     classes: Size | None = None
     """How many; about √V when not given."""
+    vectors: str | None = None
+    """Classes by the likeness of word vectors: a word2vec run or file; without it, by frequency."""
 
 
 class TreeOutput(Schema):

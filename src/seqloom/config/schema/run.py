@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from seqloom.config.schema.base import Count, Positive, Schema
-from seqloom.config.schema.data import DataConfig, PairData, TextData
+from seqloom.config.schema.data import DataConfig, LabelledData, PairData, TaggedData, TextData
+from seqloom.config.schema.elmo import ElmoConfig
 from seqloom.config.schema.interpolation import InterpolationConfig
+from seqloom.config.schema.labelling import ClassifierConfig, TaggerConfig
 from seqloom.config.schema.language import LanguageModelConfig
 from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.config.schema.objectives import LikelihoodObjective, ObjectiveConfig, PairObjective
@@ -16,9 +18,18 @@ from seqloom.config.schema.outputs import SampledConfig
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.config.schema.text import TextConfig, WordText
 from seqloom.config.schema.training import TrainingConfig
+from seqloom.config.schema.word2vec import Word2VecConfig
 
 ModelConfig = Annotated[
-    LanguageModelConfig | NgramModelConfig | InterpolationConfig | Seq2SeqConfig, Field(discriminator="kind")
+    LanguageModelConfig
+    | NgramModelConfig
+    | InterpolationConfig
+    | Seq2SeqConfig
+    | ElmoConfig
+    | TaggerConfig
+    | ClassifierConfig
+    | Word2VecConfig,
+    Field(discriminator="kind"),
 ]
 
 
@@ -70,13 +81,38 @@ class RunConfig(Schema):
             raise ValueError(f"engine spark counts n-grams; a model of kind {kind!r} trains on this machine")
         if isinstance(self.model, Seq2SeqConfig):
             self._fit_pairs(self.model)
+        elif isinstance(self.model, TaggerConfig | ClassifierConfig):
+            self._fit_labels(self.model)
+        elif isinstance(self.data, TaggedData | LabelledData):
+            other = "tagger" if isinstance(self.data, TaggedData) else "classifier"
+            raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind={other}")
         elif isinstance(self.data, PairData):
             raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind=seq2seq")
         elif isinstance(self.objective, PairObjective):
             raise ValueError(f"objective {self.objective.kind} is for pairs; a model of kind {kind!r} needs likelihood")
         elif self.target_text is not None:
             raise ValueError(f"target_text is for pairs; a model of kind {kind!r} has one text")
+        if isinstance(self.model, ElmoConfig | TaggerConfig | ClassifierConfig):
+            self._fit_words()
         return self
+
+    def _fit_words(self) -> None:
+        """What reads whole words, and is trained by its own likelihood."""
+        kind = self.model.kind
+        if self.text.kind not in ("words", "whitespace", "run"):
+            raise ValueError(f"a model of kind {kind!r} reads words: set text.kind to words or whitespace")
+        if self.objective != LikelihoodObjective():
+            raise ValueError(f"a model of kind {kind!r} is trained by plain likelihood: set objective.kind=likelihood")
+
+    def _fit_labels(self, model: TaggerConfig | ClassifierConfig) -> None:
+        wanted = TaggedData if isinstance(model, TaggerConfig) else LabelledData
+        if not isinstance(self.data, wanted):
+            named = wanted.model_fields["kind"].default
+            raise ValueError(f"a model of kind {model.kind!r} learns from {named} data: set data.kind={named}")
+        if isinstance(model, TaggerConfig) and self.text.kind == "words":
+            raise ValueError("a tagger's words stand in its data: set text.kind=whitespace")
+        if self.target_text is not None:
+            raise ValueError(f"target_text is for pairs; a model of kind {model.kind!r} has one text")
 
     def _fit_pairs(self, model: Seq2SeqConfig) -> None:
         if isinstance(self.data, TextData):
@@ -97,6 +133,12 @@ class RunConfig(Schema):
     def text_data(self) -> TextData:
         """The data of a model that learns from text."""
         assert isinstance(self.data, TextData)
+        return self.data
+
+    @property
+    def labelled_data(self) -> TaggedData | LabelledData:
+        """The data of a model that learns from tags or labels."""
+        assert isinstance(self.data, TaggedData | LabelledData)
         return self.data
 
     @property

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from seqloom.nn.alignment import ContextAttention, share
 from seqloom.nn.attention import attend
-from seqloom.nn.cache import extend, reserve, valid
+from seqloom.nn.cache import extend, valid, with_history
 from seqloom.nn.decoders.base import Decoder, Glance, Reading
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import Encoding
 from seqloom.nn.starts import start_evenly
-from seqloom.nn.state import Position, State
+from seqloom.nn.state import History, Position, State
 from seqloom.nn.transformer import NORMS, PositionKind, TransformerBlock, View, causal_view, make_positions
 
 
@@ -84,13 +84,17 @@ class DecoderLayer(TransformerBlock):
             start_evenly(layer)
 
     def forward(
-        self, inputs: Tensor, past: Cache, position: Position, view: View, source: Cache, mask: Tensor
-    ) -> tuple[Tensor, Cache, Tensor]:
-        """inputs [rows, time, size] -> outputs of the same shape, the longer cache, what the memory was asked with."""
-        end = position + inputs.size(1)
+        self, inputs: Tensor, past: Cache | History, position: Position, view: View, source: Cache, mask: Tensor
+    ) -> tuple[Tensor, Cache | History, Tensor]:
+        """inputs [rows, time, size] -> outputs of the same shape, the longer past, what the memory was asked with."""
         queries, new_keys, new_values = self.project(inputs, view)
-        now = Cache(extend(past.keys, new_keys, position), extend(past.values, new_values, position))
-        attended = self.attention(queries, valid(now.keys, end), valid(now.values, end), view.mask, view.causal)
+        now = past
+        if isinstance(past, History):
+            attended = self.attention.look_back(queries, new_keys, new_values, past, position, view.mask)
+        else:
+            end = position + inputs.size(1)
+            now = Cache(extend(past.keys, new_keys, position), extend(past.values, new_values, position))
+            attended = self.attention(queries, valid(now.keys, end), valid(now.values, end), view.mask, view.causal)
         hidden = self.attention_norm.after(inputs, attended)
         asking = self.cross_norm.before(hidden)
         hidden = self.cross_norm.after(hidden, self.cross(asking, source, mask))
@@ -101,8 +105,8 @@ class TransformerDecoder(Decoder):
     """Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.1.
 
     The state holds `layer{l}.keys` and `.values` of the words so far, [rows, heads, capacity, head_size], of which the
-    first `position` steps are valid; shared by the hypotheses of a source, `layer{l}.source_keys`, `.source_values`
-    and `mask`.
+    first `position` steps are valid, in a history once there is a reserve; shared by the hypotheses of a source,
+    `layer{l}.source_keys`, `.source_values` and `mask`.
     """
 
     def __init__(
@@ -146,21 +150,23 @@ class TransformerDecoder(Decoder):
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
         hidden = self.dropout(self.positions.embed(self.project(inputs), state.position))
-        view = causal_view(self.positions, state.position, hidden, state["layer0.keys"].size(2))
+        view = causal_view(self.positions, state, hidden)
         mask = state.of_sources("mask")
         after = state.after({}, inputs.size(1))
         for depth, layer in enumerate(self.layers):
             name = f"layer{depth}"
-            past = Cache(state[f"{name}.keys"], state[f"{name}.values"])
+            own = state.part(name)
+            past = own.history or Cache(own["keys"], own["values"])
             source = Cache(state.of_sources(f"{name}.source_keys"), state.of_sources(f"{name}.source_values"))
             hidden, now, asking = layer(hidden, past, state.position, view, source, mask)
-            after[f"{name}.keys"], after[f"{name}.values"] = now
+            if isinstance(now, Cache):
+                after[f"{name}.keys"], after[f"{name}.values"] = now
         assert isinstance(layer, DecoderLayer)
         last = layer.cross
         return Reading(self.norm(hidden), lambda: last.weights(asking, source.keys, mask)), after
 
     def reserve(self, state: State, steps: int) -> State:
-        return state.map_rows(lambda cache: reserve(cache, state.position, steps))
+        return with_history(state, steps)
 
 
 class SecondLook(Decoder):
@@ -193,6 +199,7 @@ class SecondLook(Decoder):
 
     def reserve(self, state: State, steps: int) -> State:
         inner = self.decoder.reserve(state.part("decoder"), steps)
-        larger = State(dict(state), state.position, dict(state.shared), state.owners)
+        rows = {name: tensor for name, tensor in state.items() if not name.startswith("decoder.")}
+        larger = State(rows, state.position, dict(state.shared), state.owners)
         larger.put("decoder", inner)
         return larger

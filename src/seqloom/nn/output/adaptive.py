@@ -30,8 +30,10 @@ class AdaptiveSoftmax(OutputLayer):
         self.clusters = nn.AdaptiveLogSoftmaxWithLoss(input_size, len(ranks), cutoffs.tolist(), div_value=shrink)
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
-        found: Tensor = self.clusters(features.reshape(-1, self.input_size), self.ranks[targets.reshape(-1)]).output
-        return exact(found).view(targets.shape)
+        with torch.autocast(features.device.type, enabled=False):  # the layer mixes types under it
+            flat = exact(features.reshape(-1, self.input_size))
+            found: Tensor = self.clusters(flat, self.ranks[targets.reshape(-1)]).output
+        return found.view(targets.shape)
 
     def log_probs(self, features: Tensor) -> Tensor:
         by_rank = exact(self.clusters.log_prob(features.reshape(-1, self.input_size)))

@@ -1,0 +1,71 @@
+"""ELMo: contextual word vectors from two language models."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from seqloom.config.schema.base import Count, Probability, Schema, Size
+from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
+
+
+class WordInput(Schema):
+    kind: Literal["words"] = "words"
+    """A vector for each word of the vocabulary; all others share that of `<unk>`."""
+
+
+class CharacterInput(Schema):
+    kind: Literal["characters"] = "characters"
+    """A word's vector comes from its spelling (Kim et al. 2016), so that no word is unknown."""
+    character_size: Size = 16
+    """Length of the vector of a character (a byte of UTF-8)."""
+    widths: Annotated[list[Size], Field(min_length=1)] = [1, 2, 3, 4, 5]  # noqa: RUF012 - pydantic copies it
+    """How many characters the filters see at a time."""
+    filters: Annotated[list[Size], Field(min_length=1)] = [16, 32, 64, 96, 128]  # noqa: RUF012
+    """How many filters there are of each width."""
+    highways: Count = 1
+    """Highway layers above the filters (Srivastava et al. 2015)."""
+    max_length: Annotated[int, Field(ge=3)] = 20
+    """Bytes of a word that are read, with a mark at its beginning and one at its end; longer words are cut."""
+
+    @model_validator(mode="after")
+    def one_count_for_each_width(self) -> CharacterInput:
+        if len(self.widths) != len(self.filters):
+            raise ValueError(f"{len(self.widths)} widths need as many counts of filters, not {len(self.filters)}")
+        if max(self.widths) > self.max_length:
+            raise ValueError(f"a filter of width {max(self.widths)} does not fit into max_length ({self.max_length})")
+        return self
+
+
+InputConfig = Annotated[WordInput | CharacterInput, Field(discriminator="kind")]
+
+
+class ElmoConfig(Schema):
+    kind: Literal["elmo"] = "elmo"
+    """A forward and a backward language model that share their input and output layers (Peters et al. 2018)."""
+    input: InputConfig = CharacterInput()
+    """Where the context-free vector of a word comes from."""
+    size: Size = 128
+    """Length of the vectors of either direction, in every layer; `embed` gives twice as many numbers."""
+    layers: Size = 2
+    """LSTM layers of either direction; from the second on, each adds to what it reads."""
+    cells: Size | None = None
+    """Memory cells of a layer, when there are more than `size`: what it gives out is then projected (Sak et al. 2014).
+    The paper has 4096 cells and a size of 512."""
+    dropout: Probability = 0.1
+    """Dropout on what every layer reads and on the features."""
+    output: OutputConfig = SoftmaxOutput()
+    """Which word is next; both directions share it. With characters as input there is no matrix to tie it to."""
+
+    @model_validator(mode="after")
+    def parts_fit(self) -> ElmoConfig:
+        if self.input.kind == "characters" and getattr(self.output, "tied", False):
+            if "tied" in self.output.model_fields_set:
+                raise ValueError(
+                    "output.tied shares a matrix of word vectors, and model.input.kind=characters has none"
+                )
+            self.output = self.output.model_copy(update={"tied": False})
+        if self.cells is not None and self.cells <= self.size:
+            raise ValueError(f"cells ({self.cells}) must be more than size ({self.size}), or not given")
+        return self

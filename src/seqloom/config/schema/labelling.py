@@ -1,0 +1,61 @@
+"""Models that label: the words of a sentence, or the whole of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from seqloom.config.schema.base import Count, Probability, Schema, Size
+
+
+class StaticFeatures(Schema):
+    kind: Literal["static"] = "static"
+    """One vector per word, whatever stands around it."""
+    size: Size = 100
+    """Length of a word's vector; with `vectors`, that of theirs."""
+    vectors: str | None = None
+    """Where the vectors begin: a word2vec run or a file of word vectors. From noise, when not given."""
+    frozen: bool = False
+    """Leave the vectors as they began."""
+
+
+class ElmoFeatures(Schema):
+    kind: Literal["elmo"] = "elmo"
+    """Contextual vectors of a trained ELMo, its layers mixed with learned weights (Peters et al. 2018)."""
+    run: str
+    """The folder of the ELMo run; it is copied, and not needed again. It stays as it is."""
+    static: StaticFeatures | None = None
+    """Static vectors beside the contextual ones."""
+
+
+HeadFeatures = Annotated[StaticFeatures | ElmoFeatures, Field(discriminator="kind")]
+
+
+class TaggerConfig(Schema):
+    kind: Literal["tagger"] = "tagger"
+    """A tag for every word: features, a bidirectional LSTM, and an output layer over tags."""
+    features: HeadFeatures = StaticFeatures()
+    size: Size = 200
+    """Size of the LSTM, both directions together."""
+    layers: Size = 1
+    """LSTM layers."""
+    dropout: Probability = 0.5
+    """Dropout on the features and on what the LSTM gives out."""
+    output: Literal["softmax", "crf"] = "crf"
+    """`softmax`: each tag by itself; `crf`: the best sequence of tags, by a linear-chain conditional random field
+    (Lafferty et al. 2001)."""
+
+
+class ClassifierConfig(Schema):
+    kind: Literal["classifier"] = "classifier"
+    """A label for every text: features, LSTM layers, one vector for all words, and a softmax over labels."""
+    features: HeadFeatures = StaticFeatures()
+    size: Size = 200
+    """Size of the LSTM, both directions together."""
+    layers: Count = 1
+    """Bidirectional LSTM layers; 0 pools the features themselves."""
+    pooling: Literal["max", "mean"] = "max"
+    """How the vectors of all words become one: the largest of each number, or their mean."""
+    dropout: Probability = 0.5
+    """Dropout on the features and on the pooled vector."""
