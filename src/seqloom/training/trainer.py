@@ -209,6 +209,7 @@ class Trainer:
                 loss: Loss = self._step_module(batch.to(self.processes.device))
             (loss.total * (self.processes.world / tokens)).backward()  # processes average their gradients
             sums = {name: value + sums.get(name, 0.0) for name, value in loss.logs.items()}
+            del loss  # and all that the pass remembered, before the next begins
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         self.optimizer.step()
         self.average.update()
