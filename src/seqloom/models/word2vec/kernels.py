@@ -20,6 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from seqloom.models.word2vec.prefetch import prefetch
+
 Array = NDArray[Any]
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -27,6 +29,7 @@ SPECIALS = 4  # plain numbers: a compiled function keeps the value that a global
 EOS = 3
 LONGEST = 10_000  # words of a sentence; a longer one is cut
 SIX = 6  # decisions computed together
+LANES = 16  # numbers in a line of memory
 SMALL = 1e-150  # a product of probabilities is taken the logarithm of before it vanishes
 EDGE: Any = np.float32(
     8.0
@@ -42,6 +45,11 @@ REACH: Any = np.float32(7.9)  # beyond it, tanh is 1 for a float
 def fast(function: Function) -> Function:
     """Compile with sums in any order: that is what vectors of numbers need."""
     return cast(Function, njit(cache=True, nogil=True, fastmath=True, error_model="numpy")(function))
+
+
+def inlined(function: Function) -> Function:
+    """Compile into the functions that call it: a call with many arguments takes longer than what little it does."""
+    return cast(Function, njit(nogil=True, fastmath=True, error_model="numpy", inline="always")(function))
 
 
 @fast
@@ -114,6 +122,41 @@ def choose_decisions(
         signs[size] = NONE if noise == word else NO
         size += 1
     state[0] = now
+    return size
+
+
+@inlined
+def look_ahead(
+    sentence: Array,
+    length: int,
+    centre: int,
+    window: int,
+    vectors: Array,
+    outputs: Array,
+    starts: Array,
+    path: Array,
+    answers: Array,
+    shares: Array,
+    others: Array,
+    negatives: int,
+    state: Array,
+    rows: Array,
+    signs: Array,
+) -> int:
+    """Choose the decisions of a word one step before they are made, and have their rows brought near meanwhile.
+
+    Rows lie all over memory: to wait for them would take as long as what is computed with them.
+    """
+    if centre >= length:
+        return 0
+    size = choose_decisions(sentence[centre], starts, path, answers, shares, others, negatives, state, rows, signs)
+    for d in range(size):
+        for k in range(0, outputs.shape[1], LANES):
+            prefetch(outputs, rows[d], k)
+    last = centre + window + 1
+    if last < length:
+        for k in range(0, vectors.shape[1], LANES):
+            prefetch(vectors, sentence[last], k)
     return size
 
 
@@ -272,9 +315,10 @@ def skip_gram(
     most = (longest + negatives + SIX - 1) // SIX * SIX
     sentence = np.empty(LONGEST, np.int32)
     words = np.empty(2 * window + 2, np.int64)
-    rows = np.empty(most, np.int64)
+    rows, next_rows = np.empty(most, np.int64), np.empty(most, np.int64)
     chosen = np.zeros((most, vectors.shape[1]), np.float32)
     signs = np.empty(len(words) * most, np.float32)
+    next_signs = np.empty(most, np.float32)
     steps = np.empty(len(words) * most, np.float32)
     state = np.full(1, seed, np.uint64)
     loss, product, predictions = 0.0, 1.0, 0
@@ -282,32 +326,53 @@ def skip_gram(
     while place < len(tokens):
         rate = np.float32(first_rate + (last_rate - first_rate) * place / len(tokens))
         place, length = read_sentence(tokens, place, keep, state, sentence)
-        for centre in range(length):
+        size = 0
+        for centre in range(-1, length):
+            for d in range(size):
+                rows[d] = next_rows[d]
+                signs[d] = next_signs[d]
+            ready = size
+            size = look_ahead(
+                sentence,
+                length,
+                centre + 1,
+                window,
+                vectors,
+                outputs,
+                starts,
+                path,
+                answers,
+                shares,
+                others,
+                negatives,
+                state,
+                next_rows,
+                next_signs,
+            )
+            if centre < 0:
+                continue
             count = lay_window(sentence, length, centre, window, state, words)
             if count == 0:
                 continue
-            size = choose_decisions(
-                sentence[centre], starts, path, answers, shares, others, negatives, state, rows, signs
-            )
-            size = fetch(outputs, rows, signs, size, chosen)
+            whole = fetch(outputs, rows, signs, ready, chosen)
             for i in range(1, count):
-                for d in range(size):
-                    signs[i * size + d] = signs[d]
+                for d in range(whole):
+                    signs[i * whole + d] = signs[d]
             predictions += count
             if count & 1:
                 words[count] = len(vectors) - 1
-                for d in range(size):
-                    signs[count * size + d] = NONE
+                for d in range(whole):
+                    signs[count * whole + d] = NONE
                 count += 1
-            multiply(vectors, words, count, chosen, size, steps)
-            some, beyond = decide(steps, signs, count * size, rate)
+            multiply(vectors, words, count, chosen, whole, steps)
+            some, beyond = decide(steps, signs, count * whole, rate)
             loss += beyond
             product *= some
             if product < SMALL:
                 loss -= math.log(product)
                 product = 1.0
-            step_outputs(outputs, rows, size, vectors, words, count, steps)
-            step_vectors(vectors, words, count, chosen, size, steps)
+            step_outputs(outputs, rows, whole, vectors, words, count, steps)
+            step_vectors(vectors, words, count, chosen, whole, steps)
     return loss - math.log(product), predictions
 
 
@@ -339,9 +404,10 @@ def cbow(
     width = vectors.shape[1] >> 4 << 4
     sentence = np.empty(LONGEST, np.int32)
     words = np.empty(2 * window + 2, np.int64)
-    rows = np.empty(most, np.int64)
+    rows, next_rows = np.empty(most, np.int64), np.empty(most, np.int64)
     chosen = np.zeros((most, vectors.shape[1]), np.float32)
     signs = np.empty(most, np.float32)
+    next_signs = np.empty(most, np.float32)
     steps = np.empty(most, np.float32)
     hidden = np.zeros(vectors.shape[1], np.float32)
     error = np.zeros(vectors.shape[1], np.float32)
@@ -351,14 +417,35 @@ def cbow(
     while place < len(tokens):
         rate = np.float32(first_rate + (last_rate - first_rate) * place / len(tokens))
         place, length = read_sentence(tokens, place, keep, state, sentence)
-        for centre in range(length):
+        size = 0
+        for centre in range(-1, length):
+            for d in range(size):
+                rows[d] = next_rows[d]
+                signs[d] = next_signs[d]
+            ready = size
+            size = look_ahead(
+                sentence,
+                length,
+                centre + 1,
+                window,
+                vectors,
+                outputs,
+                starts,
+                path,
+                answers,
+                shares,
+                others,
+                negatives,
+                state,
+                next_rows,
+                next_signs,
+            )
+            if centre < 0:
+                continue
             count = lay_window(sentence, length, centre, window, state, words)
             if count == 0:
                 continue
-            size = choose_decisions(
-                sentence[centre], starts, path, answers, shares, others, negatives, state, rows, signs
-            )
-            size = fetch(outputs, rows, signs, size, chosen)
+            whole = fetch(outputs, rows, signs, ready, chosen)
             predictions += 1
             if count & 1:
                 words[count] = len(vectors) - 1
@@ -370,7 +457,7 @@ def cbow(
                 u, v = words[i], words[i + 1]
                 for k in range(width):
                     hidden[k] += share * (vectors[u, k] + vectors[v, k])
-            for d in range(0, size, SIX):
+            for d in range(0, whole, SIX):
                 s0 = s1 = s2 = s3 = s4 = s5 = NONE
                 for k in range(width):
                     x = hidden[k]
@@ -382,20 +469,20 @@ def cbow(
                     s5 += x * chosen[d + 5, k]
                 steps[d], steps[d + 1], steps[d + 2] = s0, s1, s2
                 steps[d + 3], steps[d + 4], steps[d + 5] = s3, s4, s5
-            some, beyond = decide(steps, signs, size, rate)
+            some, beyond = decide(steps, signs, whole, rate)
             loss += beyond
             product *= some
             if product < SMALL:
                 loss -= math.log(product)
                 product = 1.0
-            for d in range(0, size, SIX):
+            for d in range(0, whole, SIX):
                 s0, s1, s2 = steps[d], steps[d + 1], steps[d + 2]
                 s3, s4, s5 = steps[d + 3], steps[d + 4], steps[d + 5]
                 for k in range(width):
                     one = s0 * chosen[d, k] + s1 * chosen[d + 1, k] + s2 * chosen[d + 2, k]
                     two = s3 * chosen[d + 3, k] + s4 * chosen[d + 4, k] + s5 * chosen[d + 5, k]
                     error[k] += share * (one + two)
-            for d in range(0, size, 2):
+            for d in range(0, whole, 2):
                 p, q, at_p, at_q = rows[d], rows[d + 1], steps[d], steps[d + 1]
                 for k in range(width):
                     outputs[p, k] += at_p * hidden[k]
