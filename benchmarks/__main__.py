@@ -1,9 +1,10 @@
-"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|words|all] [--device cpu|cuda] [--quick]
+"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|words|energy|all] [--device cpu|cuda] [--quick]
 
-ngrams, seq2seq, outputs and words are not part of all; --out names the Markdown file. ngrams wants a text (--text FILE)
-and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's transformers; it takes pairs
-(--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model (--run FOLDER). words wants gensim
-and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity FILE) and questions (--analogies FILE).
+ngrams, seq2seq, outputs, words and energy are not part of all; --out names the Markdown file. ngrams wants a text
+(--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's
+transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model (--run
+FOLDER). words wants gensim and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity FILE) and
+questions (--analogies FILE). energy wants scikit-learn and takes images (--images FILE).
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def main() -> None:
         tables = _seq2seq_tables(arguments, device, effort)
     elif arguments.what == "words":
         tables = _word_tables(arguments)
+    elif arguments.what == "energy":
+        tables = _energy_tables(arguments)
     elif arguments.what == "outputs":
         tables = iter([run_outputs(VOCABULARIES, outputs.GPU if on_gpu else outputs.CPU, device, effort, _say)])
     else:
@@ -54,7 +57,7 @@ def main() -> None:
     for table in tables:
         parts.append(str(table))
         print(table, flush=True)
-    apart = arguments.what in ("seq2seq", "outputs", "words")
+    apart = arguments.what in ("seq2seq", "outputs", "words", "energy")
     name = "ngrams" if arguments.what == "ngrams" else f"{arguments.what}-{device.type}" if apart else device.type
     out = arguments.out or RESULTS / f"{name}{'-quick' if arguments.quick else ''}.md"
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +67,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure how fast seqloom is.")
-    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "words", "all"]
+    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "words", "energy", "all"]
     parser.add_argument("what", nargs="?", default="all", choices=choices)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")
@@ -76,6 +79,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="words: a text file, or a folder of them, gzipped or not")
     parser.add_argument("--similarity", type=Path, nargs="*", default=[], help="words: pairs with judgements")
     parser.add_argument("--analogies", type=Path, nargs="*", default=[], help="words: questions of analogy")
+    parser.add_argument("--images", default="fashion", help="energy: an idx file, a folder, or a bundled set")
     parser.add_argument("--out", type=Path, help="the Markdown file; in results/ when not given")
     arguments = parser.parse_args()
     if arguments.what == "ngrams" and arguments.text is None:
@@ -114,6 +118,13 @@ def _word_tables(arguments: argparse.Namespace) -> Iterator[Table]:
 
     sizes = words.WordSizes(passes=(1,), seeds=(1,), words=1e6) if arguments.quick else words.WordSizes()
     yield from words.run_words(arguments.data, arguments.similarity, arguments.analogies, sizes, _say)
+
+
+def _energy_tables(arguments: argparse.Namespace) -> Iterator[Table]:
+    from benchmarks import energy  # here, for the other benchmarks do without scikit-learn
+
+    sizes = energy.EnergySizes(repetitions=1, images=5000) if arguments.quick else energy.EnergySizes()
+    yield energy.run_energy(arguments.images, sizes, _say)
 
 
 def _head(device: torch.device) -> str:

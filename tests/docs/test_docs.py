@@ -33,6 +33,7 @@ SHORT = {
     "pairs": ["data.batch_tokens=256"],
     "tagged": [],
     "labelled": [],
+    "images": ["data.batch_size=16"],
 }
 SENTENCES = """\
 The first text is short.

@@ -13,6 +13,7 @@ from seqloom.cli import (
     evaluate,
     export,
     generate,
+    images,
     importing,
     inspect,
     predict,
@@ -73,6 +74,7 @@ app.command()(stats.stats)
 app.command()(export.export)
 app.command("import")(importing.import_file)
 app.add_typer(words.app, name="words")
+app.add_typer(images.app, name="images")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(presets.app, name="presets")
 app.command()(corpora.corpora)

@@ -57,6 +57,7 @@ def evaluate(
     """
     from seqloom.errors import UserError
     from seqloom.runs import Decoding, TrainedSeq2Seq, load
+    from seqloom.runs.images import TrainedImageModel
 
     model = load(run, device)
     if isinstance(model, TrainedSeq2Seq):
@@ -69,6 +70,10 @@ def evaluate(
             replace_unknown=replace_unknown,
         )
         scores = _pair_scores(model, source, reference, tokenize, decoding, output)
+    elif isinstance(model, TrainedImageModel):
+        if reference or output or tokenize or (source and len(source) > 1):
+            raise UserError(f"{run} is a model of images: give it one --source, a file or a folder of images")
+        scores = model.figures(source[0] if source else None)
     elif reference or output or tokenize:
         raise UserError(f"{run} is a language model: --reference, --tokenize and --output are for models of pairs")
     else:

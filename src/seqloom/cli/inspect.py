@@ -77,11 +77,11 @@ def ngrams(
     from seqloom.errors import UserError
     from seqloom.models import NgramModel
     from seqloom.reports import ngram_coverage, ngram_orders, ngram_picture, ngram_tables, save
-    from seqloom.runs import load
+    from seqloom.runs import TrainedLanguageModel, load
     from seqloom.training import read_metrics
 
     trained = load(run, "cpu")
-    if not isinstance(trained.model, NgramModel):
+    if not isinstance(trained, TrainedLanguageModel) or not isinstance(trained.model, NgramModel):
         raise UserError(f"{run} is a model of kind {trained.config.model.kind!r}: it has no n-grams to look at")
     data = trained.config.text_data
     corpus = Corpus.open(source, data.unit, data.field) if source else trained.reference()

@@ -43,6 +43,12 @@ def train(
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
         return
+    if model.config.data.kind == "images":
+        loss = f": validation loss {best['valid_loss']:.4f} at step {best['step']}" if "valid_loss" in best else ""
+        typer.echo(f"{model.path}{loss}")
+        verb = "evaluate" if model.config.model.kind == "image-classifier" else "images sample"
+        typer.echo(f"next: seqloom {verb} {model.path}", err=True)
+        return
     if "valid_accuracy" in best:
         typer.echo(f"{model.path}: validation accuracy {best['valid_accuracy']:.2f} % at step {best['step']}")
         typer.echo(f"next: seqloom predict {model.path} --input ...", err=True)

@@ -34,6 +34,11 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.images)
 
+    def first(self, count: int, after: int = 0) -> ImageSet:
+        """`count` images, or as many as there are, after the first `after`."""
+        chosen = slice(after, after + count)
+        return ImageSet(self.images[chosen], None if self.labels is None else self.labels[chosen], self.classes)
+
 
 def load_images(source: str | Path) -> ImageSet:
     """Load `digits`, `fashion`, `fashion:test`, an idx file (gzipped or not), or a folder of PNG and JPEG files.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from seqloom.lazy import importing
 
 if TYPE_CHECKING:
+    from seqloom.reports.adversarial import growth_section, players_section, samples_section
     from seqloom.reports.attention import AttentionMap, write_attention
     from seqloom.reports.labelling import labelling_section
     from seqloom.reports.ladder import CurvePoint, Ladder, RungResult
@@ -41,6 +42,7 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
     "bleu_against_cost": "seqloom.reports.tradeoff",
     "gradient_flow": "seqloom.reports.plots",
     "normaliser_histogram": "seqloom.reports.plots",
+    "growth_section": "seqloom.reports.adversarial",
     "labelling_section": "seqloom.reports.labelling",
     "ladder_json": "seqloom.reports.ladder_numbers",
     "ladder_table": "seqloom.reports.ladder_numbers",
@@ -56,7 +58,9 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
     "outputs_section": "seqloom.reports.run_report",
     "pair_ladder_json": "seqloom.reports.pair_ladder_numbers",
     "pair_ladder_table": "seqloom.reports.pair_ladder_numbers",
+    "players_section": "seqloom.reports.adversarial",
     "quality_against_cost": "seqloom.reports.tradeoff",
+    "samples_section": "seqloom.reports.adversarial",
     "save": "seqloom.reports.style",
     "svg": "seqloom.reports.style",
     "training_curve": "seqloom.reports.plots",
@@ -79,6 +83,7 @@ __all__ = [
     "RungResult",
     "bleu_against_cost",
     "gradient_flow",
+    "growth_section",
     "labelling_section",
     "ladder_json",
     "ladder_table",
@@ -95,7 +100,9 @@ __all__ = [
     "outputs_section",
     "pair_ladder_json",
     "pair_ladder_table",
+    "players_section",
     "quality_against_cost",
+    "samples_section",
     "save",
     "svg",
     "training_curve",

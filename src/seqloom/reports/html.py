@@ -29,7 +29,7 @@ def join(parts: Iterable[str]) -> Markup:
 def page(title: str, *parts: str) -> str:
     """A whole document."""
     style, script = (files("seqloom.reports").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     head = [
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),

@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seqloom.lazy import importing
+from seqloom.runs.adversarial import TrainedGan
 from seqloom.runs.elmo import TrainedElmo
+from seqloom.runs.energy import TrainedRbm
+from seqloom.runs.energy_boltzmann import TrainedBoltzmann
+from seqloom.runs.energy_network import TrainedDbn
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.generation import Decoding, Generated, Score
+from seqloom.runs.image_classifier import TrainedImageClassifier
 from seqloom.runs.labelling import Classified, TrainedClassifier, TrainedTagger
 from seqloom.runs.language import TrainedLanguageModel
+from seqloom.runs.latent import TrainedAutoencoder
+from seqloom.runs.latent_mixture import TrainedMixture
+from seqloom.runs.latent_vae import TrainedVae
 from seqloom.runs.loading import SequenceModel, Trained, load, load_sequence_model
 from seqloom.runs.seq2seq import TrainedSeq2Seq, Translation
 from seqloom.runs.vectors import load_vectors, start_embedding
@@ -41,11 +49,19 @@ __all__ = [
     "Score",
     "SequenceModel",
     "Trained",
+    "TrainedAutoencoder",
+    "TrainedBoltzmann",
     "TrainedClassifier",
+    "TrainedDbn",
     "TrainedElmo",
+    "TrainedGan",
+    "TrainedImageClassifier",
     "TrainedLanguageModel",
+    "TrainedMixture",
+    "TrainedRbm",
     "TrainedSeq2Seq",
     "TrainedTagger",
+    "TrainedVae",
     "TrainedWordVectors",
     "Translation",
     "compare",

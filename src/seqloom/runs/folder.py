@@ -53,11 +53,14 @@ class RunFolder:
                 f"{other.get(key)!r} here): choose another --out, or delete that folder"
             )
 
-    def write(self, config: RunConfig, tokenizer: Tokenizer, target_tokenizer: Tokenizer | None = None) -> None:
-        """The configuration and the tokenisers; a folder that did not exist before is not left half-written."""
+    def write(
+        self, config: RunConfig, tokenizer: Tokenizer | None = None, target_tokenizer: Tokenizer | None = None
+    ) -> None:
+        """The configuration, and the tokenisers of what reads text; a new folder is not left half-written."""
         fresh = not self.path.exists()
         try:
-            tokenizer.save(self.tokenizer_file)
+            if tokenizer is not None:
+                tokenizer.save(self.tokenizer_file)
             if target_tokenizer is not None:
                 target_tokenizer.save(self.target_tokenizer_file)
             save_config(config, self.config_file)
@@ -77,6 +80,10 @@ class RunFolder:
     @property
     def target_tokenizer_file(self) -> Path:
         return self.path / "target_tokenizer.json"
+
+    @property
+    def images_file(self) -> Path:
+        return self.path / "images.json"
 
     @property
     def weights_file(self) -> Path:

@@ -121,8 +121,11 @@ def _single(model: Autoregressive) -> Iterator[Autoregressive]:
 def copy_run(source: RunFolder, target: Path) -> None:
     """What loading a run needs, so that the copy stands on its own."""
     with atomic_folder(target) as temporary:
-        for file in (source.config_file, source.tokenizer_file, source.weights_file):
+        for file in (source.config_file, source.weights_file):
             shutil.copyfile(file, temporary / file.name)
+        for file in (source.tokenizer_file, source.images_file):  # as it reads text or images
+            if file.is_file():
+                shutil.copyfile(file, temporary / file.name)
         for part in source.path.glob(f"{PARTS}/*"):
             copy_run(RunFolder(part), temporary / PARTS / part.name)
 

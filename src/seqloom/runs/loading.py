@@ -6,16 +6,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from seqloom.errors import UserError
+from seqloom.runs.adversarial import TrainedGan
 from seqloom.runs.elmo import TrainedElmo
+from seqloom.runs.energy import TrainedRbm
+from seqloom.runs.energy_boltzmann import TrainedBoltzmann
+from seqloom.runs.energy_network import TrainedDbn
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.image_classifier import TrainedImageClassifier
+from seqloom.runs.images import TrainedImageModel
 from seqloom.runs.labelling import TrainedClassifier, TrainedTagger
 from seqloom.runs.language import TrainedLanguageModel
+from seqloom.runs.latent import TrainedAutoencoder
+from seqloom.runs.latent_mixture import TrainedMixture
+from seqloom.runs.latent_vae import TrainedVae
 from seqloom.runs.seq2seq import TrainedSeq2Seq
 from seqloom.runs.word_vectors import TrainedWordVectors
 
 SequenceModel = TrainedLanguageModel | TrainedSeq2Seq
 """What generates and scores text."""
-Trained = SequenceModel | TrainedTagger | TrainedClassifier | TrainedWordVectors
+Trained = SequenceModel | TrainedTagger | TrainedClassifier | TrainedWordVectors | TrainedImageModel
 
 LOADING: dict[str, Callable[[str | Path, str], Trained]] = {
     "language": TrainedLanguageModel.load,
@@ -26,6 +35,15 @@ LOADING: dict[str, Callable[[str | Path, str], Trained]] = {
     "tagger": TrainedTagger.load,
     "classifier": TrainedClassifier.load,
     "word2vec": TrainedWordVectors.load,
+    "autoencoder": TrainedAutoencoder.load,
+    "pca": TrainedAutoencoder.load,
+    "vae": TrainedVae.load,
+    "mixture": TrainedMixture.load,
+    "image-classifier": TrainedImageClassifier.load,
+    "gan": TrainedGan.load,
+    "rbm": TrainedRbm.load,
+    "dbn": TrainedDbn.load,
+    "boltzmann": TrainedBoltzmann.load,
 }
 
 

@@ -24,13 +24,30 @@ from seqloom.reports import (
     training_section,
     write_run_report,
 )
+from seqloom.runs.adversarial import TrainedGan
+from seqloom.runs.adversarial_training import report_gan, train_gan
 from seqloom.runs.elmo import TrainedElmo
 from seqloom.runs.elmo_training import report_elmo, train_elmo
+from seqloom.runs.energy import TrainedRbm
+from seqloom.runs.energy_boltzmann import TrainedBoltzmann, report_boltzmann, train_boltzmann
+from seqloom.runs.energy_network import TrainedDbn
+from seqloom.runs.energy_network_training import report_dbn, train_dbn
+from seqloom.runs.energy_training import report_rbm, train_rbm
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.image_classifier import (
+    TrainedImageClassifier,
+    report_image_classifier,
+    train_image_classifier,
+)
 from seqloom.runs.interpolation import train_interpolation
 from seqloom.runs.labelling import TrainedClassifier, TrainedTagger
 from seqloom.runs.labelling_training import report_labeller, train_labeller
 from seqloom.runs.language import TrainedLanguageModel
+from seqloom.runs.latent import TrainedAutoencoder
+from seqloom.runs.latent_mixture import TrainedMixture
+from seqloom.runs.latent_report import report_autoencoder, report_mixture, report_vae
+from seqloom.runs.latent_training import train_autoencoder, train_mixture, train_pca, train_vae
+from seqloom.runs.latent_vae import TrainedVae
 from seqloom.runs.loading import Trained, load
 from seqloom.runs.materials import Materials, prepare, settled
 from seqloom.runs.ngram import train_ngram
@@ -64,7 +81,7 @@ def train(
     going_on = resume and folder.config_file.is_file()
     if going_on:
         config = load_config(folder.config_file, settings)
-        tokenizer = folder.tokenizer()
+        tokenizer = folder.tokenizer() if folder.tokenizer_file.is_file() else None
     else:
         config = settled(source if isinstance(source, RunConfig) else load_config(source, settings))
         tokenizer = None
@@ -153,6 +170,15 @@ FITTING: dict[str, Callable[[RunConfig, Tokenizer | None, RunFolder, Processes, 
     "tagger": train_labeller,
     "classifier": train_labeller,
     "word2vec": train_word2vec,
+    "autoencoder": train_autoencoder,
+    "pca": train_pca,
+    "vae": train_vae,
+    "mixture": train_mixture,
+    "image-classifier": train_image_classifier,
+    "gan": train_gan,
+    "rbm": train_rbm,
+    "dbn": train_dbn,
+    "boltzmann": train_boltzmann,
 }
 
 
@@ -163,6 +189,14 @@ REPORTING: dict[type[Trained], Callable[[Any], None]] = {
     TrainedTagger: report_labeller,
     TrainedClassifier: report_labeller,
     TrainedWordVectors: report_word2vec,
+    TrainedAutoencoder: report_autoencoder,
+    TrainedVae: report_vae,
+    TrainedMixture: report_mixture,
+    TrainedImageClassifier: report_image_classifier,
+    TrainedGan: report_gan,
+    TrainedRbm: report_rbm,
+    TrainedDbn: report_dbn,
+    TrainedBoltzmann: report_boltzmann,
 }
 
 

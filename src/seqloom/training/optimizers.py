@@ -26,7 +26,7 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
         case "adam":
             return torch.optim.Adam(groups, lr=rate, betas=config.betas, fused=True)
         case "sgd":
-            return torch.optim.SGD(groups, lr=rate, momentum=config.momentum)
+            return torch.optim.SGD(groups, lr=rate, momentum=config.momentum, fused=True)
         case "rmsprop":
             return torch.optim.RMSprop(groups, lr=rate, momentum=config.momentum)
         case "adagrad":

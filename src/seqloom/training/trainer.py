@@ -210,13 +210,21 @@ class Trainer:
             (loss.total * (self.processes.world / tokens)).backward()  # processes average their gradients
             sums = {name: value + sums.get(name, 0.0) for name, value in loss.logs.items()}
             del loss  # and all that the pass remembered, before the next begins
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
+        norm = self._gradient_norm()
         self.optimizer.step()
         self.average.update()
         self.progress.step += 1
         self.progress.tokens += tokens
         self.throughput.add(tokens)
         self._recent.append((self.progress.step, sums, tokens, whole(norm).detach()))
+
+    def _gradient_norm(self) -> Tensor:
+        """The norm of all gradients together, before they are clipped."""
+        if self.config.clip:
+            return nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        return nn.utils.get_total_norm(
+            parameter.grad for parameter in self.model.parameters() if parameter.grad is not None
+        )
 
     def _done(self) -> float:
         by_steps = self.progress.step / self.total_steps

@@ -5,9 +5,19 @@ The schema knows nothing of torch, so that a mistake in a file is reported at on
 
 from __future__ import annotations
 
+from seqloom.config.schema.adversarial import DcganPlayers, DensePlayers, GanConfig, PlayersConfig
 from seqloom.config.schema.base import Schema, Start
-from seqloom.config.schema.data import DataConfig, LabelledData, PairData, TaggedData, TextData
+from seqloom.config.schema.data import DataConfig, ImageData, LabelledData, PairData, TaggedData, TextData
 from seqloom.config.schema.elmo import CharacterInput, ElmoConfig, InputConfig, WordInput
+from seqloom.config.schema.energy import (
+    AnnealingConfig,
+    BoltzmannConfig,
+    DbnConfig,
+    FineTuningConfig,
+    RbmConfig,
+    UpDownConfig,
+)
+from seqloom.config.schema.image_classifier import ImageClassifierConfig
 from seqloom.config.schema.interpolation import InterpolationConfig
 from seqloom.config.schema.labelling import (
     ClassifierConfig,
@@ -31,6 +41,18 @@ from seqloom.config.schema.language import (
     RecurrentFeatures,
     RnnFeatures,
     TransformerFeatures,
+)
+from seqloom.config.schema.latent import (
+    AutoencoderConfig,
+    BoundConfig,
+    ConvolutionNetworks,
+    DenseNetworks,
+    ElboConfig,
+    ImportanceConfig,
+    MixtureConfig,
+    NetworksConfig,
+    PcaConfig,
+    VaeConfig,
 )
 from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.config.schema.objectives import (
@@ -92,11 +114,15 @@ from seqloom.config.schema.word2vec import Word2VecConfig
 __all__ = [
     "AdaptiveOutput",
     "AdditiveAttention",
+    "AnnealingConfig",
     "AttentionAverageFeatures",
     "AttentionConfig",
+    "AutoencoderConfig",
     "AverageFeatures",
     "AveragingConfig",
     "BilinearAttention",
+    "BoltzmannConfig",
+    "BoundConfig",
     "BpeText",
     "CharacterInput",
     "CharacterText",
@@ -105,12 +131,18 @@ __all__ = [
     "ConvolutionDecoderConfig",
     "ConvolutionEncoderConfig",
     "ConvolutionFeatures",
+    "ConvolutionNetworks",
     "CopyConfig",
     "CoupledLstmFeatures",
     "CoverageAttention",
     "DataConfig",
+    "DbnConfig",
+    "DcganPlayers",
     "DecoderConfig",
+    "DenseNetworks",
+    "DensePlayers",
     "DotAttention",
+    "ElboConfig",
     "ElmoConfig",
     "ElmoFeatures",
     "EmbeddingConfig",
@@ -118,8 +150,13 @@ __all__ = [
     "EngineConfig",
     "FeaturesConfig",
     "FeedForwardFeatures",
+    "FineTuningConfig",
+    "GanConfig",
     "GruFeatures",
     "HeadFeatures",
+    "ImageClassifierConfig",
+    "ImageData",
+    "ImportanceConfig",
     "InputConfig",
     "InterpolationConfig",
     "LabelledData",
@@ -128,8 +165,10 @@ __all__ = [
     "LocalEngine",
     "LocationAttention",
     "LstmFeatures",
+    "MixtureConfig",
     "ModelConfig",
     "NegativeSamplingOutput",
+    "NetworksConfig",
     "NgramModelConfig",
     "NoAttention",
     "NoCopying",
@@ -139,9 +178,12 @@ __all__ = [
     "OutputConfig",
     "PairData",
     "PairObjective",
+    "PcaConfig",
     "PeepholeLstmFeatures",
+    "PlayersConfig",
     "PointerCopying",
     "RandomTruncationObjective",
+    "RbmConfig",
     "RecurrentDecoderConfig",
     "RecurrentEncoderConfig",
     "RecurrentFeatures",
@@ -172,6 +214,8 @@ __all__ = [
     "TransformerFeatures",
     "TreeOutput",
     "UnigramText",
+    "UpDownConfig",
+    "VaeConfig",
     "WhitespaceText",
     "Word2VecConfig",
     "WordInput",

@@ -101,4 +101,26 @@ class LabelledData(Schema):
     """Words in a batch, padding counted; under torchrun, in each process."""
 
 
-DataConfig = Annotated[TextData | PairData | TaggedData | LabelledData, Field(discriminator="kind")]
+class ImageData(Schema):
+    kind: Literal["images"] = "images"
+    """Small images, all of one size, for models of images."""
+    train: str = "digits"
+    """An idx file (as MNIST is published), a folder of PNG or JPEG files, with a subfolder for each class if there are
+    classes, or the name of a bundled set: `digits`, `fashion`."""
+    valid: str | None = None
+    """Validation images; without any, some of the training images are held out."""
+    test: str | None = None
+    """Images that `evaluate` uses when it is given none."""
+    valid_fraction: Fraction = 0.1
+    """How many of the training images are held out when `valid` is not given."""
+    size: Size | None = None
+    """Bring all images to so many pixels in width and height; as they are, when not given."""
+    values: Literal["grey", "binary", "sampled"] = "grey"
+    """What a pixel becomes: its brightness from 0 to 1 (`grey`); 1 from half the brightness on, else 0 (`binary`); or 1
+    with its brightness as probability (`sampled`), drawn anew whenever an image is learned from, and once for all where
+    images are held out."""
+    batch_size: Size = 100
+    """Images in a batch; under torchrun, over all processes together."""
+
+
+DataConfig = Annotated[TextData | PairData | TaggedData | LabelledData | ImageData, Field(discriminator="kind")]

@@ -6,12 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from seqloom.config.schema.adversarial import GanConfig
 from seqloom.config.schema.base import Count, Positive, Schema
-from seqloom.config.schema.data import DataConfig, LabelledData, PairData, TaggedData, TextData
+from seqloom.config.schema.data import DataConfig, ImageData, LabelledData, PairData, TaggedData, TextData
 from seqloom.config.schema.elmo import ElmoConfig
+from seqloom.config.schema.energy import BoltzmannConfig, DbnConfig, RbmConfig
+from seqloom.config.schema.image_classifier import ImageClassifierConfig
 from seqloom.config.schema.interpolation import InterpolationConfig
 from seqloom.config.schema.labelling import ClassifierConfig, TaggerConfig
 from seqloom.config.schema.language import LanguageModelConfig
+from seqloom.config.schema.latent import LatentConfig, MixtureConfig
 from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.config.schema.objectives import LikelihoodObjective, ObjectiveConfig, PairObjective
 from seqloom.config.schema.outputs import SampledConfig
@@ -19,6 +23,9 @@ from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.config.schema.text import TextConfig, WordText
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.config.schema.word2vec import Word2VecConfig
+
+ImageModelConfig = GanConfig | ImageClassifierConfig | RbmConfig | DbnConfig | BoltzmannConfig | LatentConfig
+"""What learns from images."""
 
 ModelConfig = Annotated[
     LanguageModelConfig
@@ -28,7 +35,8 @@ ModelConfig = Annotated[
     | ElmoConfig
     | TaggerConfig
     | ClassifierConfig
-    | Word2VecConfig,
+    | Word2VecConfig
+    | ImageModelConfig,
     Field(discriminator="kind"),
 ]
 
@@ -83,6 +91,10 @@ class RunConfig(Schema):
             self._fit_pairs(self.model)
         elif isinstance(self.model, TaggerConfig | ClassifierConfig):
             self._fit_labels(self.model)
+        elif isinstance(self.model, ImageModelConfig):
+            self._fit_images()
+        elif isinstance(self.data, ImageData):
+            raise ValueError(f"a model of kind {kind!r} does not learn from images: set data.kind=text")
         elif isinstance(self.data, TaggedData | LabelledData):
             other = "tagger" if isinstance(self.data, TaggedData) else "classifier"
             raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind={other}")
@@ -103,6 +115,24 @@ class RunConfig(Schema):
             raise ValueError(f"a model of kind {kind!r} reads words: set text.kind to words or whitespace")
         if self.objective != LikelihoodObjective():
             raise ValueError(f"a model of kind {kind!r} is trained by plain likelihood: set objective.kind=likelihood")
+
+    def _fit_images(self) -> None:
+        kind = self.model.kind
+        if not isinstance(self.data, ImageData):
+            raise ValueError(f"a model of kind {kind!r} learns from images: set data.kind=images")
+        if isinstance(self.model, MixtureConfig) and self.data.values == "grey":
+            raise ValueError("a mixture of Bernoullis has pixels of 0 and 1: set data.values to binary or sampled")
+        if self.objective != LikelihoodObjective():
+            raise ValueError(f"a model of kind {kind!r} has its own objective: leave the key objective out")
+        if self.target_text is not None:
+            raise ValueError(f"target_text is for pairs; a model of kind {kind!r} reads images")
+        if isinstance(self.model, DbnConfig | BoltzmannConfig) and self.data.values == "grey":
+            raise ValueError(f"a model of kind {kind!r} has pixels of 0 and 1: set data.values to binary or sampled")
+        if isinstance(self.model, RbmConfig) and (self.model.visible == "gaussian") != (self.data.values == "grey"):
+            raise ValueError(
+                f"{self.model.visible} visible units do not fit data.values {self.data.values}: bernoulli units need "
+                "binary or sampled, gaussian units need grey"
+            )
 
     def _fit_labels(self, model: TaggerConfig | ClassifierConfig) -> None:
         wanted = TaggedData if isinstance(model, TaggerConfig) else LabelledData
@@ -133,6 +163,12 @@ class RunConfig(Schema):
     def text_data(self) -> TextData:
         """The data of a model that learns from text."""
         assert isinstance(self.data, TextData)
+        return self.data
+
+    @property
+    def image_data(self) -> ImageData:
+        """The data of a model of images."""
+        assert isinstance(self.data, ImageData)
         return self.data
 
     @property

@@ -12,9 +12,8 @@ BYTE, NUMBER = ir.IntType(8), ir.IntType(32)
 WRITE, KEEP, DATA = 1, 3, 1  # it will be written to, it will be needed often, it is no code
 
 
-@intrinsic
-def prefetch(_: Any, matrix: Any, row: Any, column: Any) -> Any:
-    """`prefetch(matrix, row, column)`, in compiled code: ask for the line of memory there; nothing waits for it."""
+def _prefetch(_: Any, matrix: Any, row: Any, column: Any) -> Any:
+    """How the request is compiled."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -29,3 +28,7 @@ def prefetch(_: Any, matrix: Any, row: Any, column: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(matrix, row, column), generate
+
+
+prefetch: Any = intrinsic(_prefetch)
+"""`prefetch(matrix, row, column)`, in compiled code: ask for the line of memory there; nothing waits for it."""

@@ -1,0 +1,107 @@
+"""Models by their energy: restricted Boltzmann machines and deep belief networks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from seqloom.config.schema.base import Fraction, NonNegative, Positive, Probability, Schema, Size
+
+
+class AnnealingConfig(Schema):
+    chains: Annotated[int, Field(ge=2)] = 100
+    """Independent chains: the error bars come from how far they disagree."""
+    steps: Size = 10_000
+    """Temperatures on the way from independent pixels to the model: more are slower and closer to the truth."""
+    valid_steps: Size = 300
+    """The same at each validation during training, where a rough figure will do."""
+
+
+class RbmConfig(Schema):
+    kind: Literal["rbm"] = "rbm"
+    """A restricted Boltzmann machine, trained by contrastive divergence. Learning rate, momentum and weight decay are
+    those of `training.optimizer` (kind sgd), the decay of the rate that of `training.schedule`."""
+    visible: Literal["bernoulli", "gaussian"] = "bernoulli"
+    """What a pixel is: on or off (data.values binary or sampled), or a brightness with a learned variance
+    (data.values grey)."""
+    hidden: Literal["bernoulli", "gaussian"] = "bernoulli"
+    """What a hidden unit is: on or off, or a real number of variance 1 (with bernoulli visible units only)."""
+    size: Size = 500
+    """Hidden units."""
+    steps: Size = 1
+    """Steps of Gibbs sampling for each update: the k of CD-k."""
+    persistent: bool = False
+    """Go on with the chains of the last update (PCD, Tieleman 2008) instead of beginning at the data (CD)."""
+    sparsity_target: Fraction = 0.1
+    """How often a hidden unit should be on, where sparsity_cost is not 0."""
+    sparsity_cost: NonNegative = 0.0
+    """How strongly hidden units are drawn towards sparsity_target; 0 leaves them alone."""
+    annealing: AnnealingConfig = AnnealingConfig()
+    """How the normaliser is estimated, where it cannot be summed."""
+
+    @model_validator(mode="after")
+    def units_fit(self) -> RbmConfig:
+        if self.visible == self.hidden == "gaussian":
+            raise ValueError("visible and hidden units cannot both be gaussian: the energy would have no lower bound")
+        if self.sparsity_cost and self.hidden == "gaussian":
+            raise ValueError("sparsity_cost is for bernoulli hidden units: a gaussian unit is never off")
+        return self
+
+
+class UpDownConfig(Schema):
+    epochs: NonNegative = 0.0
+    """Passes over the images by the up-down algorithm after the layers are trained; 0 leaves it out."""
+    learning_rate: Positive = 0.01
+    """Of these passes; it falls to 0."""
+    steps: Size = 3
+    """Steps of Gibbs sampling in the top machine for each update."""
+
+
+class FineTuningConfig(Schema):
+    epochs: NonNegative = 0.0
+    """Passes over the images as a classifier, which come last; 0 leaves it out. It needs images with classes."""
+    learning_rate: Positive = 1e-3
+    """Of Adam; it falls to 0."""
+    dropout: Probability = 0.0
+    """Dropout on every hidden layer."""
+
+
+class DbnConfig(Schema):
+    kind: Literal["dbn"] = "dbn"
+    """A deep belief network: machines one on top of another, each trained on what the one below makes of the images
+    (Hinton et al. 2006). `training` holds for each of them; `training.steps`, where given, for the other stages too."""
+    sizes: Annotated[tuple[Size, ...], Field(min_length=1)] = (500, 500, 2000)
+    """Hidden units of each machine, the lowest first."""
+    pretrain: bool = True
+    """Train the machines one by one; without, all weights begin as noise, for comparison."""
+    labels: bool = False
+    """Classes as units beside the inputs of the top machine: it then draws images of a class. Images need classes."""
+    steps: Size = 1
+    """Steps of Gibbs sampling for each update: the k of CD-k."""
+    persistent: bool = False
+    """Go on with the chains of the last update, in the top machine (PCD); those below begin at the data."""
+    up_down: UpDownConfig = UpDownConfig()
+    fine_tuning: FineTuningConfig = FineTuningConfig()
+    annealing: AnnealingConfig = AnnealingConfig()
+    """How the normaliser of the top machine is estimated."""
+
+    @model_validator(mode="after")
+    def stages_fit(self) -> DbnConfig:
+        if self.up_down.epochs and len(self.sizes) < 2:
+            raise ValueError("up_down needs two machines at least: add to sizes")
+        if not self.pretrain and not self.fine_tuning.epochs:
+            raise ValueError("without pretrain nothing is learned unless fine_tuning.epochs is more than 0")
+        return self
+
+
+class BoltzmannConfig(Schema):
+    kind: Literal["boltzmann"] = "boltzmann"
+    """A general Boltzmann machine of small images, all units connected: pixels and hidden units. Every unit is updated
+    by itself, so that it is slow; with 20 units together, everything about it is exact."""
+    hidden: Annotated[int, Field(ge=0, le=12)] = 4
+    """Hidden units, summed over for the likelihood."""
+    sweeps: Size = 5
+    """Sweeps of Gibbs sampling in each of the two phases, for each update."""
+    annealing: AnnealingConfig = AnnealingConfig(steps=1000)
+    """How the normaliser is estimated, with more than 20 units."""

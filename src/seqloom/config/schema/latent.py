@@ -1,0 +1,119 @@
+"""Models of images with something hidden behind them: autoencoders, PCA, variational autoencoders, mixtures."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from seqloom.config.schema.base import NonNegative, Positive, Schema, Size
+
+Activation = Literal["tanh", "relu", "softplus", "gelu"]
+NoiseKind = Literal["none", "masking", "gaussian", "salt-and-pepper"]
+
+
+class DenseNetworks(Schema):
+    kind: Literal["dense"] = "dense"
+    """Fully connected layers over all pixels."""
+    sizes: tuple[Size, ...] = (200, 200)
+    """Units of the encoder's layers, from the image on; the decoder has them in reverse. None: linear maps."""
+    activation: Activation = "tanh"
+    """What follows each layer."""
+
+
+class ConvolutionNetworks(Schema):
+    kind: Literal["convolution"] = "convolution"
+    """Convolutions with stride 2, and transposed ones on the way back."""
+    channels: tuple[Size, ...] = (32, 64)
+    """Channels of the encoder's layers, each halving height and width; the decoder has them in reverse."""
+    activation: Activation = "relu"
+    """What follows each layer."""
+
+
+NetworksConfig = Annotated[DenseNetworks | ConvolutionNetworks, Field(discriminator="kind")]
+
+
+class AutoencoderConfig(Schema):
+    kind: Literal["autoencoder"] = "autoencoder"
+    """An image through a small code and back; with noise, a denoising autoencoder (Vincent et al. 2008)."""
+    size: Size = 32
+    """Numbers in a code."""
+    networks: NetworksConfig = DenseNetworks()
+    """Encoder and decoder."""
+    noise: NoiseKind = "none"
+    """What is done to an image before it is encoded, the clean one being asked for: pixels set to 0 (`masking`),
+    normal noise added (`gaussian`), or pixels set to 0 or 1 (`salt-and-pepper`)."""
+    strength: NonNegative = 0.5
+    """The share of pixels that is destroyed, or the standard deviation of normal noise."""
+    loss: Literal["cross-entropy", "squared-error"] = "cross-entropy"
+    """What a reconstruction is judged by; the best answer to both is the mean of the images it could have been."""
+
+
+class PcaConfig(Schema):
+    kind: Literal["pca"] = "pca"
+    """Principal components: the best linear code, computed exactly."""
+    size: Size = 32
+    """Numbers in a code: how many components."""
+    noise: NoiseKind = "none"
+    """The noise that `evaluate` adds to see how well it is removed."""
+    strength: NonNegative = 0.5
+    """The share of pixels that is destroyed, or the standard deviation of normal noise."""
+
+
+class ElboConfig(Schema):
+    kind: Literal["elbo"] = "elbo"
+    """The evidence lower bound (Kingma & Welling 2014)."""
+    samples: Size = 1
+    """Codes drawn for each image (M)."""
+    beta: NonNegative = 1.0
+    """Weight of the KL divergence (Higgins et al. 2017); 1 is the bound itself."""
+    warm_up: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """The part of the training over which the weight rises from 0 to `beta`."""
+    free_bits: NonNegative = 0.0
+    """Nats of KL divergence that each number of a code may have for nothing (Kingma et al. 2016)."""
+
+
+class ImportanceConfig(Schema):
+    kind: Literal["iwae"] = "iwae"
+    """The importance-weighted bound (Burda et al. 2016)."""
+    samples: Size = 50
+    """Codes drawn for each image (k); with 1 it is the evidence lower bound."""
+
+
+BoundConfig = Annotated[ElboConfig | ImportanceConfig, Field(discriminator="kind")]
+
+
+class VaeConfig(Schema):
+    kind: Literal["vae"] = "vae"
+    """A variational autoencoder: codes from a standard normal distribution, and a network from codes to images."""
+    size: Size = 50
+    """Numbers in a code."""
+    networks: NetworksConfig = DenseNetworks()
+    """Encoder and decoder."""
+    head: Literal["softplus", "log-variance"] = "log-variance"
+    """How the encoder gives standard deviations: by a softplus, or as the logarithm of their squares."""
+    pixels: Literal["bernoulli", "gaussian"] = "bernoulli"
+    """The distribution of a pixel given the code: 0 or 1, or normal with one learned deviation for all pixels."""
+    conditional: bool = False
+    """Encoder and decoder know the class of the image."""
+    objective: BoundConfig = ElboConfig()
+    """What training maximises."""
+    test_samples: Size = 5000
+    """Codes drawn for each image where `log_prob` is estimated."""
+
+
+class MixtureConfig(Schema):
+    kind: Literal["mixture"] = "mixture"
+    """A mixture of independent Bernoulli pixels, fitted by EM: a single hidden number behind each image."""
+    components: Size = 50
+    """How many values the hidden number has."""
+    iterations: Size = 100
+    """Rounds of EM, at most."""
+    tolerance: NonNegative = 1e-3
+    """Stop when a round gains fewer nats per image."""
+    smoothing: Positive = 1.0
+    """Imagined white and black pixels in every component, a half of this of each, and as many imagined images in each
+    component: no pixel and no component becomes impossible."""
+
+
+LatentConfig = AutoencoderConfig | PcaConfig | VaeConfig | MixtureConfig

@@ -1,0 +1,187 @@
+"""Deep belief networks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.data.image_batches import ImageBatch
+from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
+from seqloom.models.energy.units import BernoulliUnits, LabelledUnits, bernoulli
+
+
+class DeepBeliefNetwork(nn.Module):
+    """Layers of on-off units over a restricted Boltzmann machine (Hinton, Osindero & Teh 2006):
+
+        p(v, h¹, ..., hᴸ) = p(v | h¹) ... p(hᴸ⁻² | hᴸ⁻¹) p(hᴸ⁻¹, hᴸ),
+
+    the last factor being the machine at the top. Downwards run the generative weights; upwards run those of
+    recognition, q(h¹ | v) q(h² | h¹) ..., which begin as the same numbers and part in the up-down algorithm. Classes,
+    where there are any, are visible units of the top machine.
+    """
+
+    def __init__(self, sizes: list[int], classes: int = 0) -> None:
+        super().__init__()
+        pairs = list(pairwise(sizes[:-1]))
+        self.recognition = nn.ModuleList(nn.Linear(below, above) for below, above in pairs)
+        self.generation = nn.ModuleList(nn.Linear(above, below) for below, above in pairs)
+        self.classes = classes
+        self.top = _machine(sizes[-2], sizes[-1], classes)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return self.top.device
+
+    @torch.no_grad()
+    def take(self, layer: int, machine: RestrictedBoltzmannMachine) -> None:
+        """Put a trained machine into its place; those above are left as they are."""
+        if layer == len(self.recognition):
+            self.top.load_state_dict(machine.state_dict())
+            return
+        up, down = self.recognition[layer], self.generation[layer]
+        assert isinstance(up, nn.Linear)
+        assert isinstance(down, nn.Linear)
+        up.weight.copy_(machine.weight.T)
+        up.bias.copy_(machine.hidden.bias)
+        down.weight.copy_(machine.weight)
+        down.bias.copy_(machine.visible.bias)
+
+    def rise(self, visible: Tensor, layers: int | None = None) -> list[Tensor]:
+        """Samples of q, from the images up through so many layers: the images first."""
+        found = [visible]
+        for layer in list(self.recognition)[:layers]:
+            found.append(bernoulli(layer(found[-1]).sigmoid()))
+        return found
+
+    def fall(self, features: Tensor) -> list[Tensor]:
+        """Samples of p, from below the top machine down to the layer over the images: the highest first."""
+        found = [features]
+        for layer in list(self.generation)[:0:-1]:
+            found.append(bernoulli(layer(found[-1]).sigmoid()))
+        return found
+
+    def picture(self, lowest: Tensor) -> Tensor:
+        """The means of the pixels, given the layer over them."""
+        means: Tensor = self.generation[0](lowest).sigmoid()
+        return means
+
+    def joined(self, features: Tensor, labels: Tensor | None) -> Tensor:
+        """What the top machine sees: features, and classes beside them where it knows any."""
+        if not self.classes:
+            return features
+        assert labels is not None
+        return torch.cat([features, F.one_hot(labels, self.classes).to(features.dtype)], 1)
+
+    def draw(self, size: int, steps: int, labels: Tensor | None = None) -> Tensor:
+        """Pixels (their means) of images: Gibbs sampling in the top machine from noise, and one pass down.
+
+        With `labels`, the units of the classes are held at them.
+        """
+        visible = self._held(self.top.noise(size), labels)
+        for _ in range(steps):
+            hidden = self.top.sample_hidden(visible)
+            last = self.top.visible_mean(hidden)
+            visible = self._held(self.top.visible.sample(last), labels)
+        if not len(self.generation):  # a single machine: pixels are its visible units
+            return last[:, : last.size(1) - self.classes]
+        return self.picture(self.fall(self._features(visible))[-1])
+
+    def _held(self, visible: Tensor, labels: Tensor | None) -> Tensor:
+        return visible if labels is None else self.joined(self._features(visible), labels)
+
+    def _features(self, visible: Tensor) -> Tensor:
+        return visible[:, : visible.size(1) - self.classes]
+
+    def bound(self, visible: Tensor, log_z: float, samples: int = 1) -> Tensor:
+        """A lower bound of log p(v), by samples of q: [rows], in double precision.
+
+            log p(v) ≥ E_q[ Σ_l log p(hˡ⁻¹ | hˡ) - log q(hˡ | hˡ⁻¹)  +  log p(hᴸ⁻¹) ],
+
+        where the last term is -F(hᴸ⁻¹) - log Z of the top machine, summed over its classes if it has any.
+        """
+        total = torch.zeros(len(visible), dtype=torch.float64, device=visible.device)
+        for _ in range(samples):
+            rising = self.rise(visible)
+            for below, above, up, down in zip(rising, rising[1:], self.recognition, self.generation, strict=False):
+                total += _log_prob(down(above), below) - _log_prob(up(below), above)
+            total += self._top_log_prob(rising[-1])
+        return total / samples - log_z
+
+    def _top_log_prob(self, features: Tensor) -> Tensor:
+        if not self.classes:
+            return -self.top.free_energy(features).double()
+        numbers = torch.arange(self.classes, device=features.device)
+        by_class = [self.top.free_energy(self.joined(features, number.expand(len(features)))) for number in numbers]
+        return torch.logsumexp(-torch.stack(by_class).double(), 0)
+
+    def predict(self, visible: Tensor) -> Tensor:
+        """The class of the lowest free energy in the top machine, given means of the features: [rows]."""
+        for layer in self.recognition:
+            visible = layer(visible).sigmoid()
+        numbers = torch.arange(self.classes, device=visible.device)
+        by_class = [self.top.free_energy(self.joined(visible, number.expand(len(visible)))) for number in numbers]
+        return torch.stack(by_class).argmin(0)
+
+
+class DeepClassifier(nn.Module):
+    """p(class | image): the layers of a network, upwards, and a softmax; fine-tuned by back-propagation."""
+
+    def __init__(self, sizes: list[int], classes: int, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(below, above) for below, above in pairwise(sizes))
+        self.output = nn.Linear(sizes[-1], classes)
+        self.dropout = nn.Dropout(dropout)
+
+    @torch.no_grad()
+    def begin_with(self, network: DeepBeliefNetwork) -> None:
+        """Take the weights of a trained network."""
+        for mine, theirs in zip(self.layers, network.recognition, strict=False):
+            mine.load_state_dict(theirs.state_dict())
+        last = self.layers[-1]
+        assert isinstance(last, nn.Linear)
+        last.weight.copy_(network.top.weight[: last.in_features].T)
+        last.bias.copy_(network.top.hidden.bias)
+        self.output.weight.mul_(0.1)  # what is learned already should not be washed away by a random output
+
+    def log_probs(self, images: Tensor) -> Tensor:
+        """log p of every class, [rows, classes]."""
+        values = images.flatten(1)
+        for layer in self.layers:
+            values = self.dropout(layer(values).sigmoid())
+        return F.log_softmax(self.output(values), 1)
+
+    def loss(self, batch: ImageBatch) -> Tensor:
+        """-log p of the classes, summed over the images."""
+        assert batch.labels is not None
+        return F.nll_loss(self.log_probs(batch.images), batch.labels, reduction="sum")
+
+
+def layer_machine(network: DeepBeliefNetwork, layer: int, mean: Tensor) -> RestrictedBoltzmannMachine:
+    """A fresh machine for a place in a network; `mean` is that of its inputs, classes left out."""
+    if layer < len(network.recognition):
+        above = network.recognition[layer]
+        assert isinstance(above, nn.Linear)
+        return RestrictedBoltzmannMachine(BernoulliUnits.fitted(mean), _off(above.out_features))
+    visible = (
+        LabelledUnits.fitted_with_labels(mean, network.classes) if network.classes else BernoulliUnits.fitted(mean)
+    )
+    return RestrictedBoltzmannMachine(visible, _off(network.top.hidden.size))
+
+
+def _machine(visible: int, hidden: int, classes: int) -> RestrictedBoltzmannMachine:
+    nothing = torch.zeros(visible + classes)
+    units = LabelledUnits(nothing, classes) if classes else BernoulliUnits(nothing)
+    return RestrictedBoltzmannMachine(units, _off(hidden))
+
+
+def _off(size: int) -> BernoulliUnits:
+    return BernoulliUnits(torch.zeros(size))
+
+
+def _log_prob(logits: Tensor, values: Tensor) -> Tensor:
+    """log p of on-off units, [rows]."""
+    return -F.binary_cross_entropy_with_logits(logits, values, reduction="none").sum(1).double()

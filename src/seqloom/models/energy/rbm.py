@@ -1,0 +1,124 @@
+"""Restricted Boltzmann machines."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from seqloom.config.schema import RbmConfig
+from seqloom.models.energy.units import BernoulliUnits, GaussianPixels, GaussianUnits, Hidden, Visible
+
+SPREAD = 0.01  # of the first weights (Hinton 2012)
+
+
+class RestrictedBoltzmannMachine(nn.Module):
+    """Visible units v and hidden units h, with no connections within a layer (Smolensky 1986; Hinton 2002):
+
+        E(v, h) = E_v(v) + E_h(h) - s(v)ᵀ W h,      p(v, h) = exp(-E(v, h)) / Z,
+        F(v) = -log Σ_h exp(-E(v, h)),              p(v) = exp(-F(v)) / Z,
+
+    where s(v) is v, or v/σ² of Gaussian pixels. Given one layer, the units of the other are independent.
+    """
+
+    def __init__(self, visible: Visible, hidden: Hidden) -> None:
+        super().__init__()
+        self.visible, self.hidden = visible, hidden
+        self.base = deepcopy(visible).requires_grad_(False)
+        """The visible units before learning, independent of one another: where chains and annealing begin."""
+        self.weight = nn.Parameter(torch.randn(visible.size, hidden.size) * SPREAD)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return self.weight.device
+
+    def tell_hidden(self, visible: Tensor) -> Tensor:
+        """What the visible units tell the hidden ones: s(v)ᵀ W, [rows, hidden]."""
+        return self.visible.scaled(visible) @ self.weight
+
+    def tell_visible(self, hidden: Tensor) -> Tensor:
+        """What the hidden units tell the visible ones: s(W h), [rows, visible]."""
+        return self.visible.scaled(hidden @ self.weight.T)
+
+    def energy(self, visible: Tensor, hidden: Tensor) -> Tensor:
+        """E(v, h), [rows]"""
+        together = (self.tell_hidden(visible) * hidden).sum(1)
+        return self.visible.energy(visible) + self.hidden.energy(hidden) - together
+
+    def free_energy(self, visible: Tensor) -> Tensor:
+        """F(v), [rows]"""
+        return self.visible.energy(visible) - self.hidden.cumulant(self.tell_hidden(visible))
+
+    def log_prob(self, visible: Tensor, log_z: float) -> Tensor:
+        """log p(v) = -F(v) - log Z, [rows]"""
+        return -self.free_energy(visible).double() - log_z
+
+    def hidden_mean(self, visible: Tensor) -> Tensor:
+        """E[h | v]"""
+        return self.hidden.mean(self.tell_hidden(visible))
+
+    def visible_mean(self, hidden: Tensor) -> Tensor:
+        """E[v | h]"""
+        return self.visible.mean(self.tell_visible(hidden))
+
+    def sample_hidden(self, visible: Tensor) -> Tensor:
+        """h ~ p(h | v)"""
+        return self.hidden.sample(self.hidden_mean(visible))
+
+    def sample_visible(self, hidden: Tensor) -> Tensor:
+        """v ~ p(v | h)"""
+        return self.visible.sample(self.visible_mean(hidden))
+
+    def gibbs(self, visible: Tensor, steps: int) -> Tensor:
+        """Visible units after so many steps of Gibbs sampling, both layers each."""
+        for _ in range(steps):
+            visible = self.sample_visible(self.sample_hidden(visible))
+        return visible
+
+    def reconstruction(self, visible: Tensor) -> Tensor:
+        """The mean of what comes back through one sample of the hidden units."""
+        return self.visible_mean(self.sample_hidden(visible))
+
+    def noise(self, rows: int) -> Tensor:
+        """Visible units drawn from the base: each pixel as in the data, but independent of the others."""
+        told = torch.zeros(rows, self.base.size, device=self.device, dtype=self.weight.dtype)
+        return self.base.sample(self.base.mean(told))
+
+    def pseudo_log_prob(self, visible: Tensor) -> Tensor:
+        """An estimate of Σ_i log p(v_i | all other v), from one pixel of each row at random; for on-off pixels.
+
+        It is cheap, and good for watching one training: it ranks CD-1 above PCD, whose likelihood is far better.
+        """
+        pixel = torch.randint(visible.size(1), (len(visible), 1), device=visible.device)
+        flipped = visible.scatter(1, pixel, 1 - visible.gather(1, pixel))
+        return visible.size(1) * logsigmoid(self.free_energy(flipped) - self.free_energy(visible))
+
+    def contrast(self, data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+        """The gradient of Σ F(data) - F(model), in closed form, by parameter.
+
+        Each side is the visible units and E[h | v]. For the weights it is Σ s(v')ᵀ E[h | v'] - Σ s(v)ᵀ E[h | v], one
+        product for both sums.
+        """
+        seen = torch.cat([-self.visible.scaled(data[0]), self.visible.scaled(model[0])])
+        told: tuple[Tensor, Tensor] = (data[0], model[0])  # only Gaussian pixels look
+        if isinstance(self.visible, GaussianPixels):
+            told = (self.tell_visible(data[1]), self.tell_visible(model[1]))
+        by_layer = {
+            "visible": self.visible.contrast(data[0], model[0], told),
+            "hidden": self.hidden.contrast(data[1], model[1], told),
+        }
+        gradients = {f"{layer}.{name}": each for layer, found in by_layer.items() for name, each in found.items()}
+        gradients["weight"] = seen.T @ torch.cat([data[1], model[1]])
+        return gradients
+
+
+def build_rbm(config: RbmConfig, mean: Tensor, variance: Tensor) -> RestrictedBoltzmannMachine:
+    """The machine of a configuration, with fresh weights; its visible biases are those of independent pixels."""
+    gaussian = config.visible == "gaussian"
+    visible = GaussianPixels.fitted(mean, variance) if gaussian else BernoulliUnits.fitted(mean)
+    nothing = torch.zeros(config.size)
+    hidden = GaussianUnits(nothing) if config.hidden == "gaussian" else BernoulliUnits(nothing)
+    return RestrictedBoltzmannMachine(visible, hidden)

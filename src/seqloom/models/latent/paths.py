@@ -1,0 +1,47 @@
+"""Ways through the space of codes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Normal
+
+REACH = 0.05  # a map of the plane goes from this quantile to the opposite one
+
+
+def straight(first: Tensor, second: Tensor, steps: int) -> Tensor:
+    """(1 - t) a + t b for t from 0 to 1: [..., size] twice -> [..., steps, size]"""
+    t = torch.linspace(0, 1, steps).to(first).unsqueeze(-1)
+    return (1 - t) * first.unsqueeze(-2) + t * second.unsqueeze(-2)
+
+
+def spherical(first: Tensor, second: Tensor, steps: int) -> Tensor:
+    """(sin((1 - t) ω) a + sin(t ω) b) / sin ω with ω the angle between a and b (Shoemake 1985).
+
+    Codes of many numbers from a normal distribution lie near a sphere: this path stays near it, where a straight one
+    cuts through the empty middle. Between codes that point the same way, or opposite ways, it is the straight one.
+    """
+    cosine = torch.cosine_similarity(first, second, dim=-1).clamp(-1, 1)
+    angle = cosine.acos().unsqueeze(-1).unsqueeze(-1)
+    sine = angle.sin()
+    t = torch.linspace(0, 1, steps).to(first).unsqueeze(-1)
+    arc = ((1 - t) * angle).sin() * first.unsqueeze(-2) + (t * angle).sin() * second.unsqueeze(-2)
+    flat = sine < 1e-3  # arcs of this little angle, or of π less it, are lost in rounding
+    return torch.where(flat, straight(first, second, steps), arc / sine.masked_fill(flat, 1.0))
+
+
+def traversal(code: Tensor, places: list[int], steps: int, reach: float = 2.5) -> Tensor:
+    """One number of a code [size] at a time moved from -reach to reach: [places, steps, size]"""
+    moved = code.expand(len(places), steps, -1).clone()
+    for row, place in enumerate(places):
+        moved[row, :, place] = torch.linspace(-reach, reach, steps)
+    return moved
+
+
+def plane(code: Tensor, places: tuple[int, int], steps: int) -> Tensor:
+    """A grid over two numbers of a code [size], spaced by the quantiles of the normal prior: [steps * steps, size]"""
+    quantiles = Normal(0.0, 1.0).icdf(torch.linspace(REACH, 1 - REACH, steps)).to(code)
+    grid = code.expand(steps, steps, -1).clone()
+    grid[:, :, places[0]] = quantiles.flip(0).unsqueeze(1)
+    grid[:, :, places[1]] = quantiles.unsqueeze(0)
+    return grid.flatten(0, 1)

@@ -1,0 +1,46 @@
+"""Many small images as one picture."""
+
+from __future__ import annotations
+
+import base64
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from seqloom.files import atomic_file
+
+Pixels = NDArray[np.uint8]
+GAP = 1  # pixels between two images
+PAPER = 96  # their grey
+SMALLEST = 32  # an image is shown at least so many pixels wide
+
+
+def sheet(images: Pixels, columns: int | None = None) -> Image.Image:
+    """Images [count, height, width] or [..., 3] in rows of `columns`; about as many rows as columns, if not given."""
+    count, height, width = images.shape[:3]
+    columns = columns or max(1, round(count**0.5))
+    rows = -(-count // columns)
+    paper = np.full((rows * (height + GAP) + GAP, columns * (width + GAP) + GAP, *images.shape[3:]), PAPER, np.uint8)
+    for number, image in enumerate(images):
+        top, left = (number // columns) * (height + GAP) + GAP, (number % columns) * (width + GAP) + GAP
+        paper[top : top + height, left : left + width] = image
+    scale = max(1, -(-SMALLEST // width))
+    picture = Image.fromarray(paper)
+    return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
+
+
+def save_sheet(images: Pixels, out: Path, columns: int | None = None) -> None:
+    """Write a sheet as a file that appears whole: .png, or whatever else Pillow knows by the name's ending."""
+    with atomic_file(out) as temporary, open(temporary, "wb") as file:
+        sheet(images, columns).save(file, format=Image.registered_extensions().get(out.suffix.lower(), "PNG"))
+
+
+def inline_sheet(images: Pixels, title: str, columns: int | None = None) -> str:
+    """A sheet as HTML, with the picture in it."""
+    buffer = BytesIO()
+    sheet(images, columns).save(buffer, format="PNG")
+    source = base64.b64encode(buffer.getvalue()).decode()
+    return f'<figure><img alt="{title}" src="data:image/png;base64,{source}"><figcaption>{title}</figcaption></figure>'

@@ -1,0 +1,168 @@
+"""Training models by their energy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from seqloom.data.image_batches import ImageBatch
+from seqloom.models.energy import BoltzmannMachine, DeepBeliefNetwork, RestrictedBoltzmannMachine
+from seqloom.models.energy.units import bernoulli
+from seqloom.training.objectives import Loss, Objective
+
+WATCHED = 10  # one image in so many is reconstructed for the log: doing so costs a product of matrices
+
+
+class ContrastiveDivergence(Objective):
+    """Σ F(v) - F(v'), where v is data and v' comes from k steps of Gibbs sampling (Hinton 2002).
+
+    The chains begin at the data (CD-k), or go on from the last update (persistent: PCD, Tieleman 2008). v' counts as
+    given: the gradient of the difference with respect to the parameters is then, in closed form, what contrastive
+    divergence learns by, and is what is computed. With `sparsity_cost` λ, a hidden unit that is on in a share q of the
+    data is drawn towards the target ρ: its total input has λ(q - ρ) added to its gradient (Hinton 2012, §11).
+
+    What is logged as loss is the squared error of reconstruction: the difference itself says nothing on its own.
+    """
+
+    def __init__(
+        self, steps: int = 1, persistent: bool = False, sparsity_cost: float = 0.0, sparsity_target: float = 0.1
+    ) -> None:
+        self.steps, self.persistent = steps, persistent
+        self.sparsity_cost, self.sparsity_target = sparsity_cost, sparsity_target
+        self.chains: Tensor | None = None
+        """The hidden units where persistent chains stand, [rows, hidden]."""
+
+    def __call__(self, model: RestrictedBoltzmannMachine, batch: ImageBatch) -> Loss:
+        data = batch.images.flatten(1)
+        with torch.no_grad():
+            expected = model.hidden_mean(data)
+            begin = self.chains if self.chains is not None else model.hidden.sample(expected)
+            fantasy, fantasy_expected = self._run(model, begin)
+            error = _reconstruction_error(model, data[::WATCHED], expected[::WATCHED]) * len(data)
+            if self.sparsity_cost:
+                expected = expected - self.sparsity_cost * (expected.mean(0) - self.sparsity_target)
+            gradients = model.contrast((data, expected), (fantasy, fantasy_expected))
+        total = with_gradients(model.named_parameters(), gradients)
+        return Loss(total, batch.tokens, {"loss": error})
+
+    def _run(self, model: RestrictedBoltzmannMachine, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """The visible units after the steps, and the means of the hidden units given them."""
+        for step in range(self.steps):
+            visible = model.sample_visible(hidden)
+            expected = model.hidden_mean(visible)
+            if self.persistent or step < self.steps - 1:
+                hidden = model.hidden.sample(expected)
+        if self.persistent:
+            self.chains = hidden
+        return visible, expected
+
+    def state(self) -> dict[str, Tensor]:
+        """Where the persistent chains stand."""
+        return {} if self.chains is None else {"chains": self.chains}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on with the chains of a checkpoint."""
+        self.chains = state.get("chains")
+
+
+def _reconstruction_error(model: RestrictedBoltzmannMachine, data: Tensor, expected: Tensor) -> Tensor:
+    """The mean squared error of a row, pixels summed."""
+    back = model.visible_mean(model.hidden.sample(expected))
+    return (data - back).square().sum() / len(data)
+
+
+class ClampedAndFree(Objective):
+    """Learning of a general Boltzmann machine (Ackley, Hinton & Sejnowski 1985): Σ E(s) - E(s').
+
+    In the clamped phase the visible units of s are data, and the hidden ones come from sweeps of Gibbs sampling; in the
+    free phase all of s' do, from chains that go on from update to update. The gradient is the difference of the
+    correlations ⟨s_i s_j⟩ in the two phases. What is logged as loss is how often a visible unit is not what the other
+    units of s make it, in units per image.
+    """
+
+    def __init__(self, sweeps: int = 5) -> None:
+        self.sweeps = sweeps
+        self.chains: Tensor | None = None
+
+    def __call__(self, model: BoltzmannMachine, batch: ImageBatch) -> Loss:
+        data = batch.images.flatten(1)
+        with torch.no_grad():
+            clamped = model.imagine(data, self.sweeps)
+            begin = model.noise(len(data)) if self.chains is None else self.chains
+            self.chains = free = model.gibbs(begin, self.sweeps)
+            back = (clamped @ model.weight + model.bias)[:, : model.visible].sigmoid()
+            error = (back - data).abs().sum()
+        total = (model.energy(clamped) - model.energy(free)).sum()
+        return Loss(total, batch.tokens, {"loss": error})
+
+    def state(self) -> dict[str, Tensor]:
+        """Where the free chains stand."""
+        return {} if self.chains is None else {"chains": self.chains}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on with the chains of a checkpoint."""
+        self.chains = state.get("chains")
+
+
+class UpDown(Objective):
+    """The up-down algorithm: contrastive wake-sleep for a deep belief network (Hinton et al. 2006, §5).
+
+    Wake: samples of q rise from the images; generative weights learn to give back each layer from the one above.
+    The top machine learns by contrastive divergence between what arrives and what k steps of Gibbs sampling make of it.
+    Sleep: from there samples of p fall; recognition weights learn to give back each layer from the one below.
+
+    What is logged as loss is -log p(v | h¹), in nats per image.
+    """
+
+    def __init__(self, steps: int = 3) -> None:
+        self.steps = steps
+
+    def __call__(self, model: DeepBeliefNetwork, batch: ImageBatch) -> Loss:
+        with torch.no_grad():
+            rising = model.rise(batch.images.flatten(1))
+            arrived = model.joined(rising[-1], batch.labels)
+            fantasy = model.top.gibbs(arrived, self.steps)
+            falling = model.fall(fantasy[:, : rising[-1].size(1)])
+            falling.append(bernoulli(model.picture(falling[-1])))
+            found = [(visible, model.top.hidden_mean(visible)) for visible in (arrived, fantasy)]
+            gradients = model.top.contrast(found[0], found[1])
+        wake = [
+            _missed(layer(above), below)
+            for layer, above, below in zip(model.generation, rising[1:], rising, strict=False)
+        ]
+        asleep = falling[::-1]
+        sleep = [
+            _missed(layer(below), above)
+            for layer, below, above in zip(model.recognition, asleep, asleep[1:], strict=False)
+        ]
+        total = with_gradients(model.top.named_parameters(), gradients)
+        return Loss(total + sum(wake) + sum(sleep), batch.tokens, {"loss": wake[0].detach()})
+
+
+def _missed(logits: Tensor, values: Tensor) -> Tensor:
+    """-log p of on-off units, summed."""
+    return F.binary_cross_entropy_with_logits(logits, values, reduction="sum")
+
+
+def with_gradients(parameters: Iterable[tuple[str, Tensor]], gradients: dict[str, Tensor]) -> Tensor:
+    """A loss of 0 whose gradients are those given, by name; parameters that have none are left out."""
+    chosen = [(parameter, gradients[name]) for name, parameter in parameters if name in gradients]
+    total: Tensor = _Given.apply([gradient for _, gradient in chosen], *(parameter for parameter, _ in chosen))
+    return total
+
+
+class _Given(torch.autograd.Function):
+    """A constant with gradients that somebody else computed: the optimiser and all wrappers see them as usual."""
+
+    @staticmethod
+    def forward(ctx: Any, gradients: list[Tensor], *parameters: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return parameters[0].new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        return (None, *(gradient.mul_(scale) for gradient in ctx.gradients))

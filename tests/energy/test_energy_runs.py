@@ -1,0 +1,139 @@
+"""Machines and networks from configuration to run folder and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import seqloom
+from seqloom.config import load_config
+from seqloom.data.images import load_images
+from seqloom.errors import ConfigError, UserError
+from seqloom.metrics.annealing import all_states
+from seqloom.training import Interrupted, load_weights, read_metrics
+from seqloom.training.trainer import Trainer
+
+SHORT = ["training.steps=6", "training.validate_every=3", "training.log_every=1", "training.device=cpu"]
+TINY = [*SHORT, "model.annealing.steps=40", "model.annealing.valid_steps=20", "data.valid_fraction=0.3"]
+RBM = {
+    "rbm": ["model.size=24"],
+    "rbm-gaussian": ["model.size=24"],
+    "rbm/real": ["model.size=24", "model.hidden=gaussian", "training.optimizer.learning_rate=0.001"],
+    "rbm/cd": ["model.size=24", "model.persistent=false", "model.steps=2", "model.sparsity_cost=0.1"],
+}
+DBN = [*TINY, "model.sizes=[30,24]", "model.up_down.epochs=0.2", "model.fine_tuning.epochs=0.2"]
+
+pytestmark = pytest.mark.usefixtures("no_reports")
+
+
+def settings(name: str, *more: str) -> list[str]:
+    return [*TINY, *RBM[name], *more]
+
+
+@pytest.mark.parametrize("name", RBM)
+def test_a_machine_trains_draws_scores_and_comes_back(name: str, tmp_path: Path) -> None:
+    trained = seqloom.train(name.split("/")[0], settings(name), out=tmp_path / "run")
+    again = seqloom.load(tmp_path / "run", "cpu")
+    digits = load_images("digits").images[:5]
+    np.testing.assert_array_equal(trained.log_prob(digits), again.log_prob(digits))
+    np.testing.assert_array_equal(trained.sample(3, steps=5), again.sample(3, steps=5))
+    assert trained.sample(3, seed=1, steps=5).shape == (3, 8, 8)
+    figures = again.figures()
+    assert (
+        figures["log_likelihood_low"].value <= figures["log_likelihood"].value <= figures["log_likelihood_high"].value
+    )
+    assert ("pseudo_likelihood" in figures) == (name != "rbm-gaussian")
+    assert again.transform(digits).shape == (5, 24)
+    assert again.reconstruct(digits).shape == (5, 8, 8)
+
+
+def test_a_general_machine_trains_draws_and_scores_exactly(tmp_path: Path) -> None:
+    trained = seqloom.train("boltzmann", [*SHORT, "data.size=3", "model.hidden=2"], out=tmp_path / "run")
+    again = seqloom.load(tmp_path / "run", "cpu")
+    images = np.where(all_states(9).numpy().reshape(-1, 3, 3) > 0, 255, 0).astype(np.uint8)
+    assert np.exp(again.log_prob(images)).sum() == pytest.approx(1, rel=1e-4)
+    np.testing.assert_array_equal(trained.sample(4, steps=3), again.sample(4, steps=3))
+    assert "exact" in again.figures()["log_likelihood"].signature
+
+
+def test_the_normaliser_is_kept_until_the_weights_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = seqloom.train("rbm", settings("rbm"), out=tmp_path / "run")
+    found = trained.normaliser()
+    kept = json.loads((tmp_path / "run" / "normaliser.json").read_text())
+    assert kept["log_z"] == found.log_z
+    assert trained.normaliser() == found
+    (tmp_path / "run" / "normaliser.json").write_text(json.dumps({**kept, "log_z": 1.0}))
+    assert trained.normaliser().log_z == 1.0
+    (tmp_path / "run" / "normaliser.json").write_text(json.dumps({**kept, "log_z": 1.0, "weights": "others"}))
+    assert trained.normaliser() == found
+
+
+def interrupt_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the first training that reaches a step, as Ctrl-C does."""
+    original, pending = Trainer._optimise, [step]
+
+    def stop(self: Any) -> None:
+        original(self)
+        if pending and self.progress.step == pending[0]:
+            pending.clear()
+            self._save()
+            raise Interrupted("stopped", 2)
+
+    monkeypatch.setattr(Trainer, "_optimise", stop)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("rbm", settings("rbm")), ("dbn", DBN), ("boltzmann", [*SHORT, "data.size=3", "model.hidden=2"])],
+)
+def test_interrupted_and_resumed_equals_uninterrupted(
+    name: str, wanted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seqloom.train(name, wanted, out=tmp_path / "whole")
+    interrupt_at(4, monkeypatch)
+    with pytest.raises(Interrupted):
+        seqloom.train(name, wanted, out=tmp_path / "parts")
+    seqloom.train(name, out=tmp_path / "parts", resume=True)
+    whole, parts = (load_weights(tmp_path / run / "model.safetensors") for run in ("whole", "parts"))
+    assert all(torch.equal(tensor, parts[key]) for key, tensor in whole.items())
+
+
+def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
+    trained = seqloom.train("dbn", DBN, out=tmp_path / "run")
+    again = seqloom.load(tmp_path / "run", "cpu")
+    digits = load_images("digits").images[:5]
+    np.testing.assert_array_equal(trained.log_prob(digits), again.log_prob(digits))
+    np.testing.assert_array_equal(
+        trained.sample(2, steps=3, labels=["3", "7"]), again.sample(2, steps=3, labels=[3, 7])
+    )
+    assert set(again.predict(digits)) <= set("0123456789")
+    assert set(again.figures()) >= {"log_likelihood_bound", "error"}
+    stages = list(dict.fromkeys(entry["stage"] for entry in read_metrics(tmp_path / "run")))
+    assert stages == ["layer-1", "layer-2", "up-down", "fine-tuning"]
+    with pytest.raises(UserError, match="by name or number"):
+        again.sample(2, labels=["ten", "two"])
+
+
+def test_random_weights_are_a_switch(tmp_path: Path) -> None:
+    trained = seqloom.train("dbn", [*DBN, "model.pretrain=false"], out=tmp_path / "run")
+    assert set(trained.figures()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "message"),
+    [
+        ("rbm", "data.values=grey", "bernoulli visible units do not fit"),
+        ("rbm-gaussian", "model.hidden=gaussian", "both be gaussian"),
+        ("rbm-gaussian", "data.values=binary", "gaussian visible units do not fit"),
+        ("dbn", "data.values=grey", "pixels of 0 and 1"),
+        ("dbn", "model.sizes=[]", "sizes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(name: str, setting: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(name, [setting])

@@ -1,0 +1,194 @@
+"""Models with codes behind images as runs: train, load, resume, evaluate, draw."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import seqloom
+from seqloom.cli import main
+from seqloom.data.images import load_images
+from seqloom.errors import ConfigError, DataError, UserError
+from seqloom.runs.latent import TrainedAutoencoder, TrainedLatentModel
+from seqloom.runs.latent_mixture import TrainedMixture
+from seqloom.runs.latent_vae import TrainedVae
+
+DATA = {"kind": "images", "train": "digits", "values": "sampled", "batch_size": 50}
+TINY = {"steps": 6, "validate_every": 3, "device": "cpu", "clip": 0, "log_every": 1}
+NETWORKS = {"kind": "dense", "sizes": [12]}
+CONVOLUTIONS = {"kind": "convolution", "channels": [4, 6]}
+MODELS: dict[str, dict[str, Any]] = {
+    "autoencoder": {"kind": "autoencoder", "size": 3, "networks": NETWORKS},
+    "denoising": {"kind": "autoencoder", "size": 3, "networks": CONVOLUTIONS, "noise": "gaussian", "strength": 0.3},
+    "pca": {"kind": "pca", "size": 5, "noise": "masking"},
+    "vae": {"kind": "vae", "size": 4, "networks": NETWORKS, "test_samples": 20},
+    "iwae": {
+        "kind": "vae",
+        "size": 2,
+        "networks": CONVOLUTIONS,
+        "pixels": "gaussian",
+        "conditional": True,
+        "objective": {"kind": "iwae", "samples": 3},
+        "test_samples": 20,
+    },
+    "mixture": {"kind": "mixture", "components": 4, "iterations": 3},
+}
+
+
+def config(name: str, **training: Any) -> dict[str, Any]:
+    return {"data": DATA, "model": MODELS[name], "training": {**TINY, **training}}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("latent")
+    return {name: seqloom.train(config(name), out=folder / name) for name in MODELS}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_run_comes_back_from_its_folder(runs: dict[str, Any], name: str) -> None:
+    trained = runs[name]
+    again = seqloom.load(trained.path, "cpu")
+    assert type(again) is type(trained)
+    drawn = again.sample(7, seed=3)
+    assert drawn.shape == (7, 8, 8)
+    assert drawn.dtype == np.uint8
+    np.testing.assert_array_equal(drawn, trained.sample(7, seed=3))
+    assert (drawn != again.sample(7, seed=4)).any()
+    page = (trained.path / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64") >= 2
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_figures_are_finite_and_signed(runs: dict[str, Any], name: str) -> None:
+    figures = runs[name].figures()
+    assert all(np.isfinite(score.value) and score.signature for score in figures.values())
+    assert figures["images"].value == 180
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("pca", "mixture")])
+def test_a_resumed_run_ends_where_an_unbroken_one_does(
+    runs: dict[str, Any], name: str, tmp_path: Path, no_reports: None
+) -> None:
+    seqloom.train(config(name, steps=3), out=tmp_path / "run")
+    resumed = seqloom.train(name, ["training.steps=6"], out=tmp_path / "run", resume=True)
+    for whole, part in zip(runs[name].model.parameters(), resumed.model.parameters(), strict=True):
+        np.testing.assert_array_equal(whole.detach().numpy(), part.detach().numpy())
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mixture"])
+def test_codes_go_in_and_out(runs: dict[str, Any], name: str) -> None:
+    trained = runs[name]
+    assert isinstance(trained, TrainedLatentModel)
+    images = trained.held_out().first(6)
+    codes = trained.transform(images)
+    assert codes.shape == (6, MODELS[name]["size"])
+    np.testing.assert_array_equal(trained.decode(codes, images.labels), trained.reconstruct(images))
+    path = trained.interpolate(images.first(2), images.first(2, after=2), steps=5)
+    assert path.shape == (10, 8, 8)
+    np.testing.assert_array_equal(path[0], trained.reconstruct(images)[0])
+    with pytest.raises(DataError, match="28×28"):
+        trained.transform(load_images("fashion:test").first(1))
+
+
+def test_a_model_without_density_says_so(runs: dict[str, Any]) -> None:
+    for name in ("autoencoder", "pca"):
+        assert isinstance(runs[name], TrainedAutoencoder)
+        with pytest.raises(UserError, match="no density"):
+            runs[name].log_prob(runs[name].held_out())
+
+
+def test_log_prob_is_per_image_and_above_the_bound(runs: dict[str, Any]) -> None:
+    vae, mixture = runs["vae"], runs["mixture"]
+    assert isinstance(vae, TrainedVae)
+    assert isinstance(mixture, TrainedMixture)
+    images = vae.held_out()
+    np.testing.assert_array_equal(vae.log_prob(images), vae.log_prob(images))
+    figures = vae.figures()
+    assert figures["elbo"].value < figures["iwae"].value <= figures["log_prob"].value + 0.5
+    assert vae.log_prob(images).mean() == pytest.approx(figures["log_prob"].value, abs=0.2)
+    assert mixture.log_prob(images).mean() == pytest.approx(mixture.figures()["log_prob"].value)
+    np.testing.assert_allclose(mixture.responsibilities(images).sum(1), 1, rtol=1e-5)
+    assert mixture.components().shape == (4, 8, 8)
+
+
+def test_a_conditional_model_draws_classes(runs: dict[str, Any]) -> None:
+    trained = runs["iwae"]
+    assert trained.sample(3, labels="7").shape == (3, 8, 8)
+    with pytest.raises(UserError, match="no class 'eleven'"):
+        trained.sample(1, labels="eleven")
+    with pytest.raises(UserError, match=r"model\.conditional=true"):
+        runs["vae"].sample(1, labels=1)
+    for name in ("autoencoder", "mixture"):
+        with pytest.raises(UserError, match="knows no classes"):
+            runs[name].sample(1, labels=1)
+
+
+def test_maps_of_codes(runs: dict[str, Any]) -> None:
+    trained = runs["vae"]
+    images = trained.held_out()
+    assert sorted(trained.used(images)) == [0, 1, 2, 3]
+    assert trained.traverse(images, places=3, steps=5).shape == (15, 8, 8)
+    assert trained.manifold(images, steps=4).shape == (16, 8, 8)
+    one = images.first(1)
+    other = images.first(1, after=1)
+    np.testing.assert_array_equal(trained.arithmetic(one, one, other), trained.reconstruct(other))
+
+
+def test_noise_is_removed_from_images_and_from_tensors(runs: dict[str, Any]) -> None:
+    trained = runs["denoising"]
+    images = trained.held_out().first(3)
+    noisy = trained.corrupted(images)
+    assert noisy.shape == (3, 1, 8, 8)
+    assert trained.denoise(noisy).shape == trained.denoise(images).shape == (3, 8, 8)
+    assert {"noisy_psnr", "denoised_psnr", "denoised_ssim"} <= trained.figures().keys()
+
+
+def test_a_mixture_needs_pixels_of_zero_and_one() -> None:
+    with pytest.raises(ConfigError, match=r"data\.values to binary"):
+        seqloom.load_config("mixture", ["data.values=grey"])
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["seqloom", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+def test_verbs_draw_pictures(runs: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    out = tmp_path / "path.png"
+    assert run(monkeypatch, "images", "interpolate", str(runs["vae"].path), "--out", str(out), "--paths", "3") == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    assert Image.open(out).size == ((11 * 9 + 1) * 4, (3 * 9 + 1) * 4)
+    out = tmp_path / "clean.png"
+    assert run(monkeypatch, "images", "denoise", str(runs["denoising"].path), "--corrupt", "--out", str(out)) == 0
+    assert Image.open(out).size == ((12 * 9 + 1) * 4, (3 * 9 + 1) * 4)
+    assert run(monkeypatch, "evaluate", str(runs["pca"].path)) == 0
+    assert "denoised psnr" in capsys.readouterr().out
+
+
+def test_verbs_refuse_what_cannot_be(runs: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    assert run(monkeypatch, "images", "interpolate", str(runs["mixture"].path)) == 2
+    assert run(monkeypatch, "images", "denoise", str(runs["vae"].path)) == 2
+    assert run(monkeypatch, "images", "interpolate", str(runs["vae"].path), "--paths", "500") == 2
+    assert "lower --paths" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["autoencoder", "denoising", "pca", "vae", "vae-convolution", "mixture"])
+def test_bad_parameters_are_rejected_by_name(name: str) -> None:
+    for key, value in seqloom.load_config(name).model.model_dump().items():
+        if key == "kind" or isinstance(value, bool | dict):
+            continue
+        wrong = "nonsense" if isinstance(value, str) else -1
+        with pytest.raises(ConfigError, match=rf"model\.{key}"):
+            seqloom.load_config(name, [f"model.{key}={wrong}"])
+    with pytest.raises(ConfigError, match=r"unknown key 'model\.sizze'"):
+        seqloom.load_config(name, ["model.sizze=3"])
+    with pytest.raises(ConfigError, match="learns from images"):
+        seqloom.load_config(name, ["data.kind=text"])
