@@ -16,8 +16,8 @@ setup: $(SETUP) ## install seqloom and what its tests need into .venv
 demo: $(SETUP) ## train the ladder of models on bundled data and write a report
 	$(BIN)/seqloom quickstart
 
-test: $(VENV)/.oracles ## run the whole test suite
-	$(BIN)/python -m pytest
+test: $(VENV)/.oracles ## run the whole test suite, on up to eight cores
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8
 
 test-slow: $(SETUP) ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -156,11 +154,3 @@ class TrainedAutoencoder(TrainedLatentModel):
 def build_coder(config: AutoencoderConfig | PcaConfig, shape: Shape) -> Autoencoder | Pca:
     """The model that a configuration describes, for images of a shape."""
     return Autoencoder(config, shape) if isinstance(config, AutoencoderConfig) else Pca(config.size, shape)
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """A block whose random numbers follow from `seed`; those outside go on as if it had not been there."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield

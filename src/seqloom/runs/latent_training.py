@@ -19,7 +19,7 @@ from seqloom.models.latent import Autoencoder, BernoulliMixture, Pca, Vae, corru
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.image_format import ImageFormat
 from seqloom.runs.image_materials import ImageMaterials, prepare_images
-from seqloom.runs.latent import seeded
+from seqloom.runs.images import seeded
 from seqloom.text import Tokenizer
 from seqloom.training import Interrupted, Interrupts, Journal, Objective, Processes, Reporter, Trainer, model_weights
 from seqloom.training.checkpoints import save_tensors

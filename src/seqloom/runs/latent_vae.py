@@ -19,8 +19,8 @@ from seqloom.metrics import Scored
 from seqloom.models.latent import Vae, divergence, plane, traversal
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.image_format import ImageFormat
-from seqloom.runs.images import Pixels, as_pixels
-from seqloom.runs.latent import Codes, TrainedLatentModel, seeded
+from seqloom.runs.images import Pixels, as_pixels, seeded
+from seqloom.runs.latent import Codes, TrainedLatentModel
 from seqloom.training import choose_device, load_model_weights, load_weights
 
 BOUND = 50  # samples of the importance-weighted bound that is published
