@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,15 @@ def test_a_model_begins_with_vectors_where_it_is_asked_to(preset: str, text: Pat
     (row,) = model.tokenizer.encode("a1")
     embedding = model.model.get_submodule("embedding").get_parameter("weight")  # type: ignore[operator]
     torch.testing.assert_close(embedding[row].detach(), torch.from_numpy(trained.vectors["a1"].copy()))
+
+
+def test_classes_of_words_may_follow_their_vectors(text: Path, tmp_path: Path) -> None:
+    trained = train(text, tmp_path / "run")
+    settings = ["text.kind=whitespace", "text.min_count=1", "training.steps=1", "training.device=cpu"]
+    classes = ["model.output.kind=class-softmax", "model.output.classes=3", f"model.output.vectors={trained.path}"]
+    model = seqloom.train("lstm", [f"data.train={text}", *settings, *classes], tmp_path / "classes")
+    shutil.rmtree(trained.path)  # what was found by the vectors is in the run itself
+    again = seqloom.load(tmp_path / "classes", device="cpu")
+    assert again.model.output.sizes == model.model.output.sizes
+    assert len(again.model.output.sizes) == 3
+    assert max(again.model.output.sizes) - min(again.model.output.sizes) <= again.tokenizer.size // 4 + 1

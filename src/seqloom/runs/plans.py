@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seqloom.config.schema import ClassOutput, OutputConfig
 from seqloom.nn.output import Plan, plan_output
+from seqloom.runs.vectors import load_vectors
 from seqloom.text import Tokenizer
 
 CHUNK = 1 << 24  # tokens counted at a time
@@ -33,11 +34,9 @@ def count_words(tokens: NDArray[np.integer], vocabulary_size: int) -> Tensor:
 
 def _vectors(path: str, tokenizer: Tokenizer) -> Tensor:
     """A vector for each word of the tokeniser; zero where there is none."""
-    from seqloom.runs.vectors import load_vectors
-
     words = load_vectors(path)
-    known = [(number, word) for number, word in enumerate(tokenizer.tokens(range(tokenizer.size))) if word in words]
-    vectors = torch.zeros(tokenizer.size, words.size)
-    for number, word in known:
-        vectors[number] = torch.from_numpy(words[word])
-    return vectors
+    vectors = np.zeros((tokenizer.size, words.size), np.float32)
+    for number, word in enumerate(tokenizer.tokens(range(tokenizer.size))):
+        if word in words:
+            vectors[number] = words[word]
+    return torch.from_numpy(vectors)

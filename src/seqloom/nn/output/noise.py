@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seqloom.nn.output.adaptive import frequency_ranks
+
 
 class Noise(nn.Module):
     """q(w) over the vocabulary: draws of words, and log q of any.
@@ -41,6 +43,5 @@ def unigram_noise(counts: Tensor, power: float = 0.75) -> Tensor:
 
 def log_uniform_noise(counts: Tensor) -> Tensor:
     """q(w) = log((r + 2) / (r + 1)) / log(V + 1) for the word of rank r by frequency, from 0: about Zipf's law."""
-    order = torch.argsort(counts, descending=True, stable=True)
-    ranks = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    return torch.log1p(1 / (ranks.double() + 1)) / torch.log(torch.tensor(len(counts) + 1.0, dtype=torch.float64))
+    ranks = frequency_ranks(counts).double()
+    return torch.log1p(1 / (ranks + 1)) / torch.log(torch.tensor(len(counts) + 1.0, dtype=torch.float64))
