@@ -11,6 +11,7 @@ import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -193,11 +194,11 @@ def test_sampling_is_reproducible_and_beam_search_agrees_with_log_prob(name: str
 
 @pytest.mark.parametrize("name", NEURAL)
 def test_fitting_improves_and_save_load_gives_identical_scores(name: str, settings: Settings, tmp_path: Path) -> None:
-    learning = ["training.optimizer.learning_rate=0.01", "training.schedule.warmup=5"]
+    learning = ["training.optimizer.learning_rate=0.03", "training.schedule.warmup=5"]
     more = ["training.steps=60", "training.validate_every=20", *learning]
     model = seqloom.train(name.split("/")[0], settings(name, *more), tmp_path / "run")
     losses = [entry["loss"] for entry in read_metrics(tmp_path / "run") if "loss" in entry]
-    assert losses[-1] < losses[0] - 0.2
+    assert mean(losses[-8:]) < mean(losses[:8]) - 0.2  # it begins as the distribution of the words
     loaded = seqloom.load(tmp_path / "run", device="cpu")
     texts = ["the cat sat on the log", "a dog", ""]
     assert loaded.score(texts) == model.score(texts)
@@ -449,7 +450,7 @@ def test_fitting_pairs_improves_and_save_load_gives_identical_scores(
     config = pairs(name, steps=24, validate_every=12, optimizer={"learning_rate": 0.02})
     model = seqloom.train(config, out=tmp_path / "run")
     losses = [entry["loss"] for entry in read_metrics(tmp_path / "run") if "loss" in entry]
-    assert losses[-1] < losses[0] - 0.2
+    assert mean(losses[-8:]) < mean(losses[:8]) - 0.2  # it begins as the distribution of the words
     loaded = seqloom.load(tmp_path / "run", device="cpu")
     texts = ["the cat sat on the log", "name7 a dog", "x"]
     assert loaded.score(texts, texts) == model.score(texts, texts)

@@ -127,6 +127,16 @@ def test_a_layer_is_built_again_from_its_weights(name: str) -> None:
     torch.testing.assert_close(again.log_probs(features), made.log_probs(features), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("vocabulary", [1, 2, 40])
+@pytest.mark.parametrize("name", ["softmax", "class-softmax", "tree-softmax", "tree-softmax/balanced"])
+def test_a_layer_begins_as_the_distribution_of_the_words(name: str, vocabulary: int) -> None:
+    counts = torch.randint(0, 1000, (vocabulary,))
+    chosen, embedding = config(name), nn.Parameter(torch.randn(vocabulary, SIZE))
+    made = build_output(chosen, SIZE, vocabulary, plan_output(chosen, counts), embedding)
+    seen = counts.clamp(min=1)
+    torch.testing.assert_close(made.log_probs(torch.zeros(SIZE)).exp(), seen / seen.sum(), rtol=1e-5, atol=0)
+
+
 def test_weights_of_another_layer_are_refused() -> None:
     with pytest.raises(CheckpointError, match=r"output\.nodes"):
         build_output(config("tree-softmax"), SIZE, 9, {"weight": torch.zeros(9, SIZE)}, nn.Parameter(torch.zeros(9, 9)))

@@ -108,7 +108,7 @@ class _Stages:
         self._fit(
             f"layer-{layer + 1}",
             machine,
-            ContrastiveDivergence(self.wanted.steps, self.wanted.persistent and at_top),
+            ContrastiveDivergence(self.wanted.steps, self.wanted.persistent),
             batches,
             lambda: watch(machine, learned, held_out, self.wanted.annealing),
             self.config.training,

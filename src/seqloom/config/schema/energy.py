@@ -80,7 +80,7 @@ class DbnConfig(Schema):
     steps: Size = 1
     """Steps of Gibbs sampling for each update: the k of CD-k."""
     persistent: bool = False
-    """Go on with the chains of the last update, in the top machine (PCD); those below begin at the data."""
+    """Go on with the chains of the last update (PCD) instead of beginning at the data (CD)."""
     up_down: UpDownConfig = UpDownConfig()
     fine_tuning: FineTuningConfig = FineTuningConfig()
     annealing: AnnealingConfig = AnnealingConfig()

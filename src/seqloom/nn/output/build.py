@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from seqloom.errors import CheckpointError
 from seqloom.nn.output.adaptive import AdaptiveSoftmax, coverage_cutoffs, frequency_ranks
 from seqloom.nn.output.base import OutputLayer
-from seqloom.nn.output.classes import ClassSoftmax, frequency_classes, vector_classes
+from seqloom.nn.output.classes import ClassSoftmax, class_biases, frequency_classes, vector_classes
 from seqloom.nn.output.noise import log_uniform_noise, unigram_noise
 from seqloom.nn.output.sampled import NegativeSampling, NoiseContrastive, SampledSoftmax
 from seqloom.nn.output.softmax import Softmax
-from seqloom.nn.output.tree import TreeSoftmax
+from seqloom.nn.output.tree import TreeSoftmax, tree_bias
 from seqloom.text.codes import balanced_codes, huffman_codes
 
 if TYPE_CHECKING:
@@ -31,20 +31,23 @@ def plan_output(config: OutputConfig, counts: Tensor, vectors: Tensor | None = N
     """What the layer must know of the words: found before training, and read from the weights after it.
 
     counts: how often each word stands in the training text, [vocabulary]; vectors: of each word, [vocabulary, size],
-    where the configuration asks for classes by them.
+    where the configuration asks for classes by them. Biases are among it: a model begins as the distribution of the
+    words, which a learning rate fit for the weights would take long to find.
     """
     match config.kind:
         case "softmax":
-            return {}
+            return {"bias": unigram_noise(counts, 1.0).log().float()}
         case "class-softmax":
             number = config.classes or round(math.sqrt(len(counts)))
             found = frequency_classes(counts, number) if vectors is None else vector_classes(vectors, number)
-            return {"classes": found}
+            class_bias, bias = class_biases(found, counts)
+            return {"classes": found, "class_bias": class_bias, "bias": bias}
         case "tree-softmax":
             codes = huffman_codes(counts.numpy()) if config.tree == "huffman" else balanced_codes(len(counts))
             taken = np.arange(codes.nodes.shape[1]) < codes.lengths[:, None]
-            turns = np.where(taken, np.where(codes.turns, 1, -1), 0).astype(np.int8)
-            return {"nodes": torch.from_numpy(codes.nodes.astype(np.int32)), "turns": torch.from_numpy(turns)}
+            nodes = torch.from_numpy(codes.nodes.astype(np.int32))
+            turns = torch.from_numpy(np.where(taken, np.where(codes.turns, 1, -1), 0).astype(np.int8))
+            return {"nodes": nodes, "turns": turns, "bias": tree_bias(nodes, turns, counts)}
         case "adaptive-softmax":
             cutoffs = [cut for cut in config.cutoffs if cut < len(counts)] or coverage_cutoffs(counts)
             return {"ranks": frequency_ranks(counts), "cutoffs": torch.tensor(cutoffs)}
@@ -68,11 +71,14 @@ def build_output(
         plan = plan_output(config, torch.ones(vocabulary_size, dtype=torch.int64))
     match config.kind:
         case "softmax":
-            return Softmax(input_size, vocabulary_size, embedding if config.tied else None)
+            tied = embedding if config.tied else None
+            return Softmax(input_size, vocabulary_size, tied, _known(plan, "bias"))
         case "class-softmax":
-            return ClassSoftmax(input_size, _known(plan, "classes"))
+            known = (_known(plan, name) for name in ("classes", "class_bias", "bias"))
+            return ClassSoftmax(input_size, *known)
         case "tree-softmax":
-            return TreeSoftmax(input_size, _known(plan, "nodes"), _known(plan, "turns"))
+            known = (_known(plan, name) for name in ("nodes", "turns", "bias"))
+            return TreeSoftmax(input_size, *known)
         case "adaptive-softmax":
             return AdaptiveSoftmax(input_size, _known(plan, "ranks"), _known(plan, "cutoffs"), config.shrink)
     tied = embedding if config.tied else None

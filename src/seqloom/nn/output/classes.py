@@ -20,8 +20,10 @@ class ClassSoftmax(OutputLayer):
     places: Tensor
     firsts: Tensor
 
-    def __init__(self, input_size: int, classes: Tensor) -> None:
-        """`classes`: of each word, [vocabulary], numbered from 0 without gaps."""
+    def __init__(
+        self, input_size: int, classes: Tensor, class_bias: Tensor | None = None, bias: Tensor | None = None
+    ) -> None:
+        """classes: of each word, [vocabulary], numbered from 0 without gaps; biases as of `class_biases`, or 0."""
         super().__init__()
         self.input_size = input_size
         self.vocabulary_size = len(classes)
@@ -36,9 +38,9 @@ class ClassSoftmax(OutputLayer):
         # The weights of the words stand by class, so that those of a class are one piece.
         std = input_size**-0.5
         self.class_weight = nn.Parameter(torch.randn(len(sizes), input_size) * std)
-        self.class_bias = nn.Parameter(torch.zeros(len(sizes)))
+        self.class_bias = nn.Parameter(torch.zeros(len(sizes)) if class_bias is None else class_bias.clone())
         self.weight = nn.Parameter(torch.randn(len(classes), input_size) * std)
-        self.bias = nn.Parameter(torch.zeros(len(classes)))
+        self.bias = nn.Parameter(torch.zeros(len(classes)) if bias is None else bias.clone())
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         flat, words = features.reshape(-1, self.input_size), targets.reshape(-1)
@@ -73,6 +75,13 @@ class ClassSoftmax(OutputLayer):
         scores = exact(F.linear(features, self.weight, self.bias))
         within = torch.cat([F.log_softmax(part, dim=-1) for part in scores.split(self.sizes, dim=-1)], dim=-1)
         return within.index_select(-1, self.places) + of_class.index_select(-1, self.classes)
+
+
+def class_biases(classes: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Biases of classes, and of words by class, that make p(w) ∝ c(w); a word never seen counts as seen once."""
+    seen = counts.double().clamp(min=1.0)
+    by_class = torch.argsort(classes, stable=True)
+    return torch.bincount(classes, seen).div(seen.sum()).log().float(), seen[by_class].div(seen.sum()).log().float()
 
 
 def frequency_classes(counts: Tensor, number: int) -> Tensor:

@@ -26,11 +26,9 @@ class SampledOutput(Softmax):
         tied: nn.Parameter | None = None,
     ) -> None:
         """noise: q of each word, [vocabulary]; samples: K."""
-        super().__init__(input_size, vocabulary_size, tied)
+        super().__init__(input_size, vocabulary_size, tied, noise.log().float())  # begins as the noise: normalised
         self.noise = Noise(noise)
         self.samples = samples
-        with torch.no_grad():  # begins as the unigram distribution of the noise, close to normalised
-            self.bias.copy_(self.noise.probabilities.log())
 
     def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
         if smoothing:

@@ -22,11 +22,12 @@ class TreeSoftmax(OutputLayer):
     sides: Tensor
     by_level: Tensor
 
-    def __init__(self, input_size: int, nodes: Tensor, turns: Tensor) -> None:
+    def __init__(self, input_size: int, nodes: Tensor, turns: Tensor, bias: Tensor | None = None) -> None:
         """The way to each word through V - 1 inner nodes, of which 0 is the root.
 
         nodes: the inner nodes on the way, root first, [vocabulary, depth].
         turns: 1 for right, -1 for left, 0 after the last, [vocabulary, depth].
+        bias: b of each inner node at the start, as of `tree_bias`; 0 where there is none.
         """
         super().__init__()
         self.input_size = input_size
@@ -38,7 +39,7 @@ class TreeSoftmax(OutputLayer):
         for name, tensor in (("above", above), ("sides", sides), ("by_level", by_level)):
             self.register_buffer(name, tensor, persistent=False)
         self.weight = nn.Parameter(torch.randn(inner, input_size) * input_size**-0.5)
-        self.bias = nn.Parameter(torch.zeros(inner))
+        self.bias = nn.Parameter(torch.zeros(inner) if bias is None else bias.clone())
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         flat, words = features.reshape(-1, self.input_size), targets.reshape(-1)
@@ -59,6 +60,15 @@ class TreeSoftmax(OutputLayer):
         last = (self.turns != 0).sum(1, keepdim=True).sub(1).clamp(min=0)
         parents = self.nodes.long().gather(1, last).squeeze(1)
         return _arrive(scores, reached, parents, self.turns.gather(1, last).squeeze(1))
+
+
+def tree_bias(nodes: Tensor, turns: Tensor, counts: Tensor) -> Tensor:
+    """Biases of the inner nodes that make p(w) ∝ c(w); a word never seen counts as seen once."""
+    seen = counts.double().clamp(min=1.0).unsqueeze(1).expand(nodes.shape)
+    right, left = (
+        torch.bincount(nodes[turns == turn], seen[turns == turn], minlength=max(1, len(nodes) - 1)) for turn in (1, -1)
+    )
+    return (right / left).log().nan_to_num().float()  # a tree of one word has a node, but no choice there
 
 
 def _arrive(scores: Tensor, reached: Tensor, parents: Tensor, turns: Tensor) -> Tensor:
