@@ -96,7 +96,18 @@ def as_batch(images: ImageSet, numbers: NDArray[np.integer], values: Values, ran
     elif values == "binary":
         found = torch.from_numpy(pixels > LEVELS // 2).float()
     else:
-        found = torch.from_numpy(pixels).float().div_(LEVELS)
-    found = found.unsqueeze(1) if pixels.ndim == 3 else found.permute(0, 3, 1, 2)
-    labels = None if images.labels is None else torch.from_numpy(images.labels[numbers])
-    return ImageBatch(found, labels)
+        return ImageBatch(as_floats(pixels), _labels(images, numbers))
+    return ImageBatch(_channels_first(found), _labels(images, numbers))
+
+
+def as_floats(pixels: NDArray[np.uint8]) -> Tensor:
+    """Images [rows, height, width], colours last if any, as [rows, channels, height, width] from 0 to 1."""
+    return _channels_first(torch.from_numpy(pixels).float().div_(LEVELS))
+
+
+def _channels_first(images: Tensor) -> Tensor:
+    return images.unsqueeze(1) if images.ndim == 3 else images.permute(0, 3, 1, 2)
+
+
+def _labels(images: ImageSet, numbers: NDArray[np.integer]) -> Tensor | None:
+    return None if images.labels is None else torch.from_numpy(images.labels[numbers])

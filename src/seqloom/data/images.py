@@ -143,12 +143,19 @@ def _read_pictures(files: list[Path]) -> NDArray[np.uint8]:
     colour = any(mode not in GREY_MODES for _, mode in headers)
     pixels = np.empty((len(files), height, width, 3) if colour else (len(files), height, width), np.uint8)
     for index, file in enumerate(files):
-        try:
-            with Image.open(file) as picture:
-                pixels[index] = np.asarray(picture.convert("RGB" if colour else "L"))
-        except (OSError, SyntaxError, ValueError) as error:  # Pillow reports damaged PNG data as a SyntaxError
-            raise _unreadable(file, error) from error
+        pixels[index] = np.asarray(open_picture(file).convert("RGB" if colour else "L"))
     return pixels
+
+
+def open_picture(file: Path) -> Image.Image:
+    """One image file, read to its end."""
+    _header(file)
+    try:
+        with Image.open(file) as picture:
+            picture.load()
+            return picture
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow reports damaged PNG data as a SyntaxError
+        raise _unreadable(file, error) from error
 
 
 def _header(file: Path) -> tuple[tuple[int, int], str]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.data.buckets import PairBatch
-from seqloom.models import Seq2Seq, Source
+from seqloom.models import Seq2Seq
 from seqloom.nn import State
 from seqloom.nn.decoders import Reading, TransformerDecoder
 from seqloom.nn.encoders import TransformerEncoder
@@ -44,7 +44,7 @@ class TeacherForcing(Objective):
             reading = Reading(self._recorded(batch), look=_nothing)
             likelihood = model.loss(reading, State(), batch, self.label_smoothing)
             return Loss(likelihood, batch.tokens, {"loss": likelihood.detach()})
-        source = Source.of(batch)
+        source = model.source_of(batch)
         encoding = model.encode(source)
         state = model.begin(encoding, source)
         reading = self.read(model, batch, state)

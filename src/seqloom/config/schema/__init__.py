@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from seqloom.config.schema.adversarial import DcganPlayers, DensePlayers, GanConfig, PlayersConfig
 from seqloom.config.schema.base import Schema, Start
-from seqloom.config.schema.data import DataConfig, ImageData, LabelledData, PairData, TaggedData, TextData
+from seqloom.config.schema.data import CaptionData, DataConfig, ImageData, LabelledData, PairData, TaggedData, TextData
 from seqloom.config.schema.elmo import CharacterInput, ElmoConfig, InputConfig, WordInput
 from seqloom.config.schema.energy import (
     AnnealingConfig,
@@ -124,6 +124,7 @@ __all__ = [
     "BoltzmannConfig",
     "BoundConfig",
     "BpeText",
+    "CaptionData",
     "CharacterInput",
     "CharacterText",
     "ClassOutput",

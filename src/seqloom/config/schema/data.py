@@ -123,4 +123,27 @@ class ImageData(Schema):
     """Images in a batch; under torchrun, over all processes together."""
 
 
-DataConfig = Annotated[TextData | PairData | TaggedData | LabelledData | ImageData, Field(discriminator="kind")]
+class CaptionData(Schema):
+    kind: Literal["captions"] = "captions"
+    """Images with captions, for captioners and for what draws images from text."""
+    train: str = "scenes"
+    """`scenes` (real digits and clothes put together, with sentences that say what stands where), a folder with a
+    captions file as that of Flickr8k, a part of one (`flickr8k:train`), or a .jsonl file with the keys image and
+    caption."""
+    valid: str | None = None
+    """Validation images; without any, some of the training images are held out, with all their captions."""
+    test: str | None = None
+    """Images that `evaluate` uses when it is given none."""
+    valid_fraction: Fraction = 0.05
+    """How many of the training images are held out when `valid` is not given."""
+    size: Size | None = None
+    """Bring all images to so many pixels in width and height, cut to squares; as they are, when not given."""
+    colour: bool = False
+    """Read colours; without, brightness alone."""
+    batch_size: Size = 100
+    """Captions in a batch, each with its image; under torchrun, over all processes together."""
+
+
+DataConfig = Annotated[
+    TextData | PairData | TaggedData | LabelledData | ImageData | CaptionData, Field(discriminator="kind")
+]

@@ -1,0 +1,169 @@
+"""Images with captions: the bundled scenes, folders as those of Flickr8k, and records that name image files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from seqloom.data.images import open_picture
+from seqloom.data.scenes import load_scenes
+from seqloom.errors import DataError
+from seqloom.text.reading import read_lines, read_records, refuse_half_characters
+
+SCENES = "scenes"
+FORMATS = (
+    "`scenes`, a folder with a captions file (image,caption in captions.txt; or image.jpg#0, tab, caption in "
+    "*.token.txt), or a .jsonl file with image and caption"
+)
+
+
+@dataclass(frozen=True)
+class CaptionedImages:
+    """Images of one size with a caption or several each, all in memory: 8 bits a pixel."""
+
+    images: NDArray[np.uint8]
+    """[count, height, width] when grey, [count, height, width, 3] in colour."""
+    captions: tuple[tuple[str, ...], ...]
+    """Of each image."""
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def chosen(self, numbers: NDArray[np.integer]) -> CaptionedImages:
+        """Some of them."""
+        return CaptionedImages(self.images[numbers], tuple(self.captions[number] for number in numbers.tolist()))
+
+
+def load_captions(source: str, size: int | None = None, colour: bool = False) -> CaptionedImages:
+    """Load `scenes` (or `scenes:valid`, `scenes:test`), a folder, a part of one (`flickr8k:train`), or a .jsonl file.
+
+    size: bring all images to so many pixels in width and height. Without, they must have one size already.
+    colour: three channels; without, grey. Scenes are grey, and stay so.
+
+    A part of a folder is what is listed in its file `*PARTImages.txt`, as Flickr8k has them. Files that a record or a
+    list names are looked for beside it, in `images/` and in `Images/`.
+    """
+    name, _, part = source.partition(":")
+    if name == SCENES and not Path(name).exists():
+        images, captions = load_scenes(part or "train")
+        grown = _pictures([Image.fromarray(each) for each in images], size) if size else images
+        return CaptionedImages(grown, tuple((caption,) for caption in captions))
+    path = Path(source)
+    if path.is_file():
+        if not path.name.lower().endswith((".jsonl", ".jsonl.gz")):
+            raise DataError(f"{source} is no file of images with captions: give {FORMATS}")
+        found = _records(path)
+    else:
+        folder = path if path.is_dir() else Path(name)
+        if not folder.is_dir():
+            raise DataError(f"{source}: no such folder or file; images with captions are {FORMATS}")
+        found = _folder(folder, "" if path.is_dir() else part)
+    pictures = [open_picture(file).convert("RGB" if colour else "L") for file in found]
+    return CaptionedImages(_pictures(pictures, size, list(found)), tuple(map(tuple, found.values())))
+
+
+def _pictures(
+    pictures: Sequence[Image.Image], size: int | None, files: Sequence[Path] | None = None
+) -> NDArray[np.uint8]:
+    if size is not None:
+        pictures = [_square(picture, size) for picture in pictures]
+    for number, picture in enumerate(pictures):
+        if picture.size != pictures[0].size:
+            where = files[number] if files else number
+            raise DataError(
+                f"{where} is {picture.size[0]}×{picture.size[1]} pixels, others are "
+                f"{pictures[0].size[0]}×{pictures[0].size[1]}: set data.size to bring all to one size"
+            )
+    return np.stack([np.asarray(picture) for picture in pictures])
+
+
+def _square(picture: Image.Image, size: int) -> Image.Image:
+    """The largest square in the middle, at this size."""
+    side = min(picture.size)
+    left, top = (picture.width - side) // 2, (picture.height - side) // 2
+    box = (left, top, left + side, top + side)
+    return picture.resize((size, size), Image.Resampling.BILINEAR, box=box)
+
+
+# ---------------------------------------------------------------------------------------------------------- formats
+
+
+def _records(path: Path) -> dict[Path, list[str]]:
+    found: dict[Path, list[str]] = {}
+    for where, record in read_records(path):
+        if not isinstance(record, dict) or not isinstance(record.get("image"), str) or "caption" not in record:
+            raise DataError(f'{where}: a record must be an object such as {{"image": "a.jpg", "caption": "..."}}')
+        captions = record["caption"] if isinstance(record["caption"], list) else [record["caption"]]
+        if not captions or not all(isinstance(caption, str) and caption.strip() for caption in captions):
+            raise DataError(f"{where}: the value of 'caption' is no text, and no list of texts")
+        for caption in captions:
+            refuse_half_characters(caption, "caption", where)
+        found.setdefault(_image(path.parent, record["image"], where), []).extend(captions)
+    if not found:
+        raise DataError(f"{path} has no records")
+    return found
+
+
+def _folder(folder: Path, part: str) -> dict[Path, list[str]]:
+    files = sorted(file for file in folder.iterdir() if _holds_captions(file))
+    if len(files) != 1:
+        said = "no captions file" if not files else "several captions files: " + ", ".join(file.name for file in files)
+        raise DataError(f"{folder} has {said}; images with captions are {FORMATS}")
+    wanted = _listed(folder, part) if part else None
+    found: dict[Path, list[str]] = {}
+    for where, name, caption in _table(files[0]) if ".token." in files[0].name else _commas(files[0]):
+        if wanted is None or name in wanted:
+            found.setdefault(_image(folder, name, where), []).append(caption)
+    if not found:
+        raise DataError(f"{files[0]} has no captions" + (f" of the images of part {part!r}" if part else ""))
+    return found
+
+
+def _holds_captions(file: Path) -> bool:
+    name = file.name.removesuffix(".gz")
+    return file.is_file() and (name in ("captions.txt", "captions.csv") or name.endswith(".token.txt"))
+
+
+def _listed(folder: Path, part: str) -> set[str]:
+    files = [file for file in folder.iterdir() if file.name.removesuffix(".gz").endswith(f"{part}Images.txt")]
+    if len(files) != 1:
+        raise DataError(f"{folder} has no file *{part}Images.txt that lists the images of part {part!r}")
+    return {line.strip() for line in read_lines(files[0]) if line.strip()}
+
+
+def _table(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Lines `image.jpg#0`, tab, caption: where each stands, the image and the caption."""
+    for number, line in enumerate(read_lines(path), start=1):
+        name, tab, caption = line.partition("\t")
+        if not line.strip():
+            continue
+        if not tab or not caption.strip():
+            raise DataError(f"{path}, line {number}: no {'caption' if tab else 'tab'}; a line is image#0, tab, caption")
+        yield f"{path}, line {number}", name.partition("#")[0], caption.strip()
+
+
+def _commas(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Rows image,caption under a head that says so."""
+    rows = csv.reader(read_lines(path))
+    head = next(rows, [])
+    if head[:2] != ["image", "caption"]:
+        raise DataError(f"{path}, line 1: the head must be image,caption")
+    for row in rows:
+        if not row:
+            continue
+        if len(row) < 2 or not row[0] or not row[1].strip():
+            raise DataError(f"{path}, line {rows.line_num}: a row is image,caption")
+        yield f"{path}, line {rows.line_num}", row[0], row[1].strip()
+
+
+def _image(folder: Path, name: str, where: str) -> Path:
+    for place in (folder, folder / "images", folder / "Images"):
+        if (place / name).is_file():
+            return place / name
+    raise DataError(f"{where}: there is no image {name} in {folder}, images/ or Images/")

@@ -1,0 +1,113 @@
+"""Models of text given something else: a sentence, an image."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.models.autoregressive import Autoregressive
+from seqloom.nn import Embedding, OutputLayer, State
+from seqloom.nn.decoders import Decoder, Reading
+from seqloom.nn.encoders import Encoding
+from seqloom.text.special import BOS, PAD
+
+
+class Conditional(nn.Module, Autoregressive):
+    """p(y | x) = Π_t p(y_t | y_<t, x):  memory = encode(x),  h_t = decoder(y_<t, memory),  p(y_t | ...) = output(h_t)
+
+    The encoder runs once per source. Every method that takes tokens takes the sources they belong to, one per row; a
+    state belongs to sources, and may have several rows for each.
+    """
+
+    embedding: Embedding
+    decoder: Decoder
+    output: OutputLayer
+
+    # ------------------------------------------------------------------------------------------------- the network
+
+    @abstractmethod
+    def source_of(self, batch: Any) -> Any:
+        """The sources of a batch, as `encode` takes them."""
+
+    @abstractmethod
+    def encode(self, source: Any) -> Encoding:
+        """What the encoder knows of the sources."""
+
+    def begin(self, encoding: Encoding, source: Any) -> State:
+        """The decoder's state before the first word, one row per source."""
+        return self.decoder.start(encoding)
+
+    def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
+        """inputs [rows, time] -> what the decoder makes of them, and the state after them."""
+        reading, state = self.decoder(self.embedding(inputs), state)
+        return reading, state
+
+    def predict(self, reading: Reading, state: State) -> Tensor:
+        """log p of every word after the last one read: [rows, vocabulary]."""
+        return self.output.log_probs(reading.features[:, -1])
+
+    def predict_all(self, reading: Reading, state: State) -> Tensor:
+        """log p of every word after each one read: [rows, time, vocabulary]."""
+        return self.output.log_probs(reading.features)
+
+    def judge(self, reading: Reading, state: State, targets: Tensor) -> Tensor:
+        """log p of the targets [rows, time], each after what was read up to it: [rows, time]."""
+        return self.output.log_prob(reading.features, targets)
+
+    def loss(self, reading: Reading, state: State, batch: Any, smoothing: float) -> Tensor:
+        """Σ -log p(target) over the targets of a batch, with label smoothing; the reading is of its inputs."""
+        features = reading.features.flatten(0, 1).index_select(0, batch.places)
+        return self.output.loss(features, batch.targets.flatten().index_select(0, batch.places), smoothing)
+
+    def side_loss(self, encoding: Encoding, batch: Any) -> Tensor | None:
+        """What the model learns besides from a batch, a sum over its targets; nothing here."""
+        return None
+
+    # ------------------------------------------------------------------------------------------- the step protocol
+
+    def start(self, size: int, source: Any = None) -> State:
+        """The state of `size` sequences before anything was read; `source` has a row for each."""
+        source = self.checked(source, size)
+        return self.begin(self.encode(source), source)
+
+    @abstractmethod
+    def checked(self, source: Any, size: int) -> Any:
+        """The sources where the model runs; an error if they are not `size` of what it reads."""
+
+    def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        """Read tokens [batch, time]; return log p(next | source, all read so far) [batch, vocabulary] and the state."""
+        reading, after = self(tokens, state)
+        return self.predict(reading, state), after
+
+    def reserve(self, state: State, steps: int) -> State:
+        """The same state with room for so many steps, so that its tensors keep their shapes as it goes on."""
+        return self.decoder.reserve(state, steps)
+
+    def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
+        """log p of each token given its source and those before it, [batch, time]: natural log, 0 for `<pad>`."""
+        reading, state = self._follow(tokens, source)
+        return self.judge(reading, state, tokens).masked_fill(tokens == PAD, 0.0)
+
+    def attention(self, tokens: Tensor, source: Any) -> Tensor:
+        """Where the decoder looked when it predicted each of tokens [batch, time]: [batch, time, places]."""
+        return self._follow(tokens, source)[0].weights
+
+    def _follow(self, tokens: Tensor, source: Any) -> tuple[Reading, State]:
+        """Read targets from the beginning, each shifted by one."""
+        state = self.start(len(tokens), source)
+        begin = torch.full_like(tokens[:, :1], BOS)
+        reading, _ = self(torch.cat([begin, tokens[:, :-1]], dim=1), state)
+        return reading, state
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return next(self.parameters()).device
+
+    @property
+    def parameter_count(self) -> int:
+        """How many weights there are, tied ones counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
