@@ -1,10 +1,10 @@
-"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|words|energy|all] [--device cpu|cuda] [--quick]
+"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|words|energy|latent|all] [--device cpu|cuda] [--quick]
 
-ngrams, seq2seq, outputs, words and energy are not part of all; --out names the Markdown file. ngrams wants a text
-(--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's
-transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model (--run
-FOLDER). words wants gensim and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity FILE) and
-questions (--analogies FILE). energy wants scikit-learn and takes images (--images FILE).
+ngrams, seq2seq, outputs, words, energy and latent are not part of all; --out names the Markdown file. ngrams wants a
+text (--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's
+transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model
+(--run FOLDER). words wants gensim and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity
+FILE) and questions (--analogies FILE). energy wants scikit-learn, latent pythae; both take images (--images FILE).
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def main() -> None:
         tables = _word_tables(arguments)
     elif arguments.what == "energy":
         tables = _energy_tables(arguments)
+    elif arguments.what == "latent":
+        tables = _latent_tables(arguments)
     elif arguments.what == "outputs":
         tables = iter([run_outputs(VOCABULARIES, outputs.GPU if on_gpu else outputs.CPU, device, effort, _say)])
     else:
@@ -57,7 +59,7 @@ def main() -> None:
     for table in tables:
         parts.append(str(table))
         print(table, flush=True)
-    apart = arguments.what in ("seq2seq", "outputs", "words", "energy")
+    apart = arguments.what in ("seq2seq", "outputs", "words", "energy", "latent")
     name = "ngrams" if arguments.what == "ngrams" else f"{arguments.what}-{device.type}" if apart else device.type
     out = arguments.out or RESULTS / f"{name}{'-quick' if arguments.quick else ''}.md"
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +69,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure how fast seqloom is.")
-    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "words", "energy", "all"]
+    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "words", "energy", "latent", "all"]
     parser.add_argument("what", nargs="?", default="all", choices=choices)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")
@@ -79,7 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="words: a text file, or a folder of them, gzipped or not")
     parser.add_argument("--similarity", type=Path, nargs="*", default=[], help="words: pairs with judgements")
     parser.add_argument("--analogies", type=Path, nargs="*", default=[], help="words: questions of analogy")
-    parser.add_argument("--images", default="fashion", help="energy: an idx file, a folder, or a bundled set")
+    parser.add_argument("--images", default="fashion", help="energy, latent: an idx file, a folder, or a bundled set")
     parser.add_argument("--out", type=Path, help="the Markdown file; in results/ when not given")
     arguments = parser.parse_args()
     if arguments.what == "ngrams" and arguments.text is None:
@@ -125,6 +127,13 @@ def _energy_tables(arguments: argparse.Namespace) -> Iterator[Table]:
 
     sizes = energy.EnergySizes(repetitions=1, images=5000) if arguments.quick else energy.EnergySizes()
     yield energy.run_energy(arguments.images, sizes, _say)
+
+
+def _latent_tables(arguments: argparse.Namespace) -> Iterator[Table]:
+    from benchmarks import latent
+
+    sizes = latent.LatentSizes(repetitions=1, images=5000) if arguments.quick else latent.LatentSizes()
+    yield latent.run_latent(arguments.images, sizes, _say)
 
 
 def _head(device: torch.device) -> str:

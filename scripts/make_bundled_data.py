@@ -56,6 +56,7 @@ def main() -> None:
     translations = split_pairs(source / "tatoeba_cmn_eng/cmn.txt.gz")
     for part, pairs in translations.items():
         write(target / f"tatoeba-en-zh.{part}.tsv.gz", pairs)
+        write(target / f"tatoeba-en.{part}.jsonl.gz", english_sentences(pairs))
     sentences = [line.split(b"\t")[0] for part in translations.values() for line in part.splitlines()]
     novels = (unpacked(path) for path in sorted((source / "english_novels").glob("*.txt.gz")))
     english = (text.decode() for texts in ([novel, plays], sentences, novels) for text in texts)
@@ -133,6 +134,20 @@ def split_pairs(path: Path) -> dict[str, bytes]:
     for line in unpacked(path).decode().splitlines():
         parts[part_of(line.split("\t")[0])].append(line + "\n")
     return {part: "".join(lines).encode() for part, lines in parts.items()}
+
+
+def english_sentences(pairs: bytes) -> bytes:
+    """The English sentences of pairs, each once and with whom to credit, in the order of a hash.
+
+    The pairs come sorted by length; here a sentence tells nothing of the one after it.
+    """
+    credits: dict[str, str] = {}
+    for line in pairs.decode().splitlines():
+        sentence, _, credit = line.split("\t")
+        credits.setdefault(sentence, credit.removeprefix("CC-BY 2.0 (France) Attribution: ").split(" & ")[0])
+    shuffled = sorted(credits, key=lambda sentence: hashlib.sha256(sentence.encode()).digest())
+    records = [{"text": sentence, "credit": credits[sentence]} for sentence in shuffled]
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
 def pronunciations(path: Path, english: Iterable[str]) -> dict[str, bytes]:

@@ -122,11 +122,6 @@ def test_a_class_must_be_known(conditional: seqloom.TrainedGan):
         conditional.sample(3, labels=[1, 2])
 
 
-def test_there_is_no_density(conditional: seqloom.TrainedGan):
-    with pytest.raises(UserError, match="no density"):
-        conditional.log_prob(load_images("digits"))
-
-
 def test_figures_stand_beside_those_of_real_images(conditional: seqloom.TrainedGan):
     found = conditional.figures()
     assert found["frechet_distance"].value > 2 * found["frechet_distance_real"].value > 0  # four steps are nothing

@@ -56,7 +56,7 @@ def test_every_bundled_file_is_described_in_the_notices():
 
 def test_bundled_files_stay_small():
     folder = find("digits").path().parent
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 7_000_000
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 7_500_000
 
 
 def test_texts_are_the_ones_they_say_they_are():
@@ -74,6 +74,15 @@ def test_poems_are_records_with_text_title_and_author():
     assert len(records) == 5761
     assert all(record.keys() == {"text", "title", "author"} and record["text"] for record in records)
     assert records[0]["text"].startswith("秦川雄帝宅，函谷壯皇居。")
+
+
+def test_english_sentences_are_those_of_the_pairs_each_once_and_with_its_author():
+    for part in find("tatoeba-en").files:
+        records = [json.loads(line) for line in unpacked(f"tatoeba-en:{part}").splitlines()]
+        sentences = [record["text"] for record in records]
+        assert len(set(sentences)) == len(sentences)
+        assert set(sentences) == {columns[0] for columns in pairs("tatoeba-en-zh")[part]}
+        assert all(re.fullmatch(r"tatoeba\.org #\d+ \(.+\)", record["credit"]) for record in records)
 
 
 def test_no_english_sentence_stands_in_two_parts():

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, chdir
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import yaml
 from seqloom.cli import main
 from seqloom.cli.app import app
 from seqloom.config import load_config, preset_names
+from seqloom.data.scenes import load_scenes
 
 Input = Callable[[bytes], AbstractContextManager[None]]
 
@@ -34,7 +36,9 @@ SHORT = {
     "tagged": [],
     "labelled": [],
     "images": ["data.batch_size=16"],
+    "captions": ["data.batch_size=4"],
 }
+FEW = {"text-vae": ["data.test=my.txt", "model.test_samples=2"]}  # a code for each of many sentences takes long
 SENTENCES = """\
 The first text is short.
 Once upon a time a second text was written, and it was longer than the first.
@@ -74,6 +78,11 @@ def test_what_a_page_shows_runs(
     monkeypatch.setattr(comparing, "load_config", short_config)
     monkeypatch.setattr(import_module("seqloom.runs.pair_training"), "DECODED", 4)
     monkeypatch.setattr(comparing, "_budget", lambda config: 64)
+    few_scenes = partial(load_scenes, count=200)
+    monkeypatch.setattr(import_module("seqloom.data.captions"), "load_scenes", few_scenes)
+    monkeypatch.setattr(import_module("seqloom.data.pictures"), "load_scenes", few_scenes)
+    monkeypatch.setattr(import_module("seqloom.runs.caption_training"), "CAPTIONED", 8)
+    monkeypatch.setattr(import_module("seqloom.runs.scene_judge"), "STEPS", 2)
     for speed in ("_scoring_speed", "_generation_speed"):  # measuring takes longer than the rest together
         monkeypatch.setattr(comparing, speed, lambda *_: 1.0)
     (tmp_path / "my.txt").write_text(SENTENCES * 40, encoding="utf-8")
@@ -95,7 +104,7 @@ def test_what_a_page_shows_runs(
 def short_config(source, settings=()):
     """A configuration as asked for, but for two steps of small batches."""
     config = load_config(source, settings)
-    return load_config(source, [*settings, *TINY, *SHORT[config.data.kind]])
+    return load_config(source, [*settings, *TINY, *SHORT[config.data.kind], *FEW.get(config.model.kind, [])])
 
 
 def run(command: str, monkeypatch: pytest.MonkeyPatch, standard_input: Input) -> int:

@@ -8,7 +8,7 @@ from torch import nn
 
 from seqloom.data.image_batches import ImageBatch
 from seqloom.metrics.annealing import all_states, exact_log_z
-from seqloom.models.energy import DeepBeliefNetwork, DeepClassifier
+from seqloom.models.energy import DeepBeliefNetwork, DeepClassifier, layer_machine
 from seqloom.training.energy import UpDown
 
 SIZES = [4, 3, 2]
@@ -105,6 +105,25 @@ def test_a_trained_machine_takes_its_place_in_both_directions() -> None:
         torch.testing.assert_close(made.recognition[0](images).sigmoid(), machine.hidden_mean(images))
         hidden = all_states(3)
         torch.testing.assert_close(made.picture(hidden), machine.visible_mean(hidden))
+
+
+@pytest.mark.parametrize("classes", [0, 3])
+@torch.no_grad()
+def test_a_machine_turned_over_keeps_the_likelihood_of_the_one_below(classes: int) -> None:
+    """Before the top machine learns, the network gives every image the probability that the first machine gave it."""
+    machine = network(sizes=[4, 3]).top
+    made = network(classes, sizes=[4, 3, 6])
+    made.take(0, machine)
+    top = layer_machine(made, 1, torch.full((3,), 0.5)).double()
+    top.weight[:, 4:] = 0  # what else it has is noise
+    top.weight[3:] = 0
+    made.take(1, top)
+    torch.testing.assert_close(exact_log_probs(made), machine.log_prob(all_states(4), exact_log_z(machine)))
+
+
+def test_a_machine_too_small_to_be_turned_over_begins_with_noise() -> None:
+    made = network(sizes=[4, 3, 2])
+    assert float(layer_machine(made, 1, torch.full((3,), 0.5)).weight.detach().abs().max()) < 0.1
 
 
 def test_a_classifier_begins_with_the_features_of_the_network() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +13,10 @@ import seqloom
 from seqloom.config import load_config
 from seqloom.data.images import load_images
 from seqloom.errors import ConfigError, UserError
-from seqloom.metrics.annealing import all_states
-from seqloom.training import Interrupted, load_weights, read_metrics
-from seqloom.training.trainer import Trainer
+from seqloom.metrics.annealing import all_states, annealed_log_z
+from seqloom.models.energy import BernoulliUnits, RestrictedBoltzmannMachine
+from seqloom.runs.energy import likelihood_figures
+from seqloom.training import read_metrics
 
 SHORT = ["training.steps=6", "training.validate_every=3", "training.log_every=1", "training.device=cpu"]
 TINY = [*SHORT, "model.annealing.steps=40", "model.annealing.valid_steps=20", "data.valid_fraction=0.3"]
@@ -73,36 +73,6 @@ def test_the_normaliser_is_kept_until_the_weights_change(tmp_path: Path, monkeyp
     assert trained.normaliser() == found
 
 
-def interrupt_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the first training that reaches a step, as Ctrl-C does."""
-    original, pending = Trainer._optimise, [step]
-
-    def stop(self: Any) -> None:
-        original(self)
-        if pending and self.progress.step == pending[0]:
-            pending.clear()
-            self._save()
-            raise Interrupted("stopped", 2)
-
-    monkeypatch.setattr(Trainer, "_optimise", stop)
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [("rbm", settings("rbm")), ("dbn", DBN), ("boltzmann", [*SHORT, "data.size=3", "model.hidden=2"])],
-)
-def test_interrupted_and_resumed_equals_uninterrupted(
-    name: str, wanted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seqloom.train(name, wanted, out=tmp_path / "whole")
-    interrupt_at(4, monkeypatch)
-    with pytest.raises(Interrupted):
-        seqloom.train(name, wanted, out=tmp_path / "parts")
-    seqloom.train(name, out=tmp_path / "parts", resume=True)
-    whole, parts = (load_weights(tmp_path / run / "model.safetensors") for run in ("whole", "parts"))
-    assert all(torch.equal(tensor, parts[key]) for key, tensor in whole.items())
-
-
 def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
     trained = seqloom.train("dbn", DBN, out=tmp_path / "run")
     again = seqloom.load(tmp_path / "run", "cpu")
@@ -117,6 +87,23 @@ def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
     assert stages == ["layer-1", "layer-2", "up-down", "fine-tuning"]
     with pytest.raises(UserError, match="by name or number"):
         again.sample(2, labels=["ten", "two"])
+
+
+def test_a_normaliser_that_misses_the_images_is_called_uncertain() -> None:
+    """One image behind a wall: forward annealing does not find it, and is sure of itself."""
+    torch.manual_seed(0)
+    machine = RestrictedBoltzmannMachine(BernoulliUnits(torch.zeros(30)), BernoulliUnits(torch.zeros(21)))
+    with torch.no_grad():
+        machine.weight.zero_()
+        machine.weight[:, 0] = 8.0  # the first hidden unit is on with all pixels, and turns all of them on
+        machine.hidden.bias[0] = -200.0
+    found = annealed_log_z(machine, 50, 50)
+    assert found.high - found.low < 1
+    figures = likelihood_figures("log_likelihood", -3.0, found, machine, torch.ones(50, 30), 50, "seqloom")
+    assert "UNCERTAIN" in figures["log_likelihood"].signature
+    assert figures["log_likelihood_low"].value < -3.0 - 5
+    sure = likelihood_figures("log_likelihood", -3.0, found, machine, machine.noise(50), 50, "seqloom")
+    assert "UNCERTAIN" not in sure["log_likelihood"].signature
 
 
 def test_random_weights_are_a_switch(tmp_path: Path) -> None:

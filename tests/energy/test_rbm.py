@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from seqloom.data.image_batches import ImageBatch
-from seqloom.metrics.annealing import _estimate, all_states, annealed_log_z, exact_log_z, normaliser, temperatures
+from seqloom.metrics.annealing import (
+    _estimate,
+    all_states,
+    annealed_log_z,
+    exact_log_z,
+    log_z_above,
+    normaliser,
+    temperatures,
+)
 from seqloom.models.energy import (
     BernoulliUnits,
     GaussianPixels,
@@ -253,3 +261,43 @@ def test_pixels_that_never_change_have_a_variance_above_nothing() -> None:
     units = GaussianPixels.fitted(torch.zeros(2), torch.tensor([0.0, 1.0]))
     assert torch.isfinite(units.energy(torch.rand(3, 2))).all()
     assert units.variance[0] > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_annealing_back_from_samples_is_within_a_tenth_of_a_nat_of_the_sum(kind: str) -> None:
+    made = machine(kind, 14, 10, spread=0.2).float()
+    exact = exact_log_z(made)
+    with torch.no_grad():
+        found = log_z_above_by_annealing(made, made.gibbs(made.noise(200), 200), 500)
+    assert found == pytest.approx(exact, abs=0.1)
+
+
+def test_annealing_back_shows_what_chains_from_the_base_do_not_find() -> None:
+    """Half of the mass is one image behind a wall: forward, all chains agree on the other half and on a wrong Z."""
+    torch.manual_seed(0)
+    made = RestrictedBoltzmannMachine(BernoulliUnits(torch.zeros(30)), BernoulliUnits(torch.zeros(1)))
+    with torch.no_grad():
+        made.weight.fill_(8.0)  # the hidden unit is on with all pixels, and turns all of them on
+        made.hidden.bias.fill_(-200.0)
+    exact = exact_log_z(made)
+    forward = annealed_log_z(made, chains=100, steps=100)
+    above = log_z_above_by_annealing(made, torch.ones(100, 30), 100)
+    assert forward.high < exact - 5
+    assert above >= exact - 0.1
+
+
+def log_z_above_by_annealing(made: RestrictedBoltzmannMachine, images: Tensor, steps: int) -> float:
+    """As if the machine were too large for a sum."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("seqloom.metrics.annealing.summable", lambda machine: False)
+        return log_z_above(made, images, steps)
+
+
+def test_a_likelihood_by_annealing_back_is_never_better_than_the_entropy_of_the_images() -> None:
+    """E[-F(v) - log Z'] ≤ -H: whatever the machine, and however few the steps."""
+    images = all_states(6).float()[[1, 9, 30, 33]].repeat(100, 1)
+    for spread in (0.1, 1.0, 4.0):
+        made = machine("bernoulli-bernoulli", 6, 8, spread).float()
+        for steps in (2, 20):
+            found = -float(made.free_energy(images).detach().mean()) - log_z_above_by_annealing(made, images, steps)
+            assert found <= -math.log(4) + 0.1

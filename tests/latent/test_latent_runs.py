@@ -14,7 +14,7 @@ import seqloom
 from seqloom.cli import main
 from seqloom.data.images import load_images
 from seqloom.errors import ConfigError, DataError, UserError
-from seqloom.runs.latent import TrainedAutoencoder, TrainedLatentModel
+from seqloom.runs.latent import TrainedLatentModel
 from seqloom.runs.latent_mixture import TrainedMixture
 from seqloom.runs.latent_vae import TrainedVae
 
@@ -71,16 +71,6 @@ def test_figures_are_finite_and_signed(runs: dict[str, Any], name: str) -> None:
     assert figures["images"].value == 180
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("pca", "mixture")])
-def test_a_resumed_run_ends_where_an_unbroken_one_does(
-    runs: dict[str, Any], name: str, tmp_path: Path, no_reports: None
-) -> None:
-    seqloom.train(config(name, steps=3), out=tmp_path / "run")
-    resumed = seqloom.train(name, ["training.steps=6"], out=tmp_path / "run", resume=True)
-    for whole, part in zip(runs[name].model.parameters(), resumed.model.parameters(), strict=True):
-        np.testing.assert_array_equal(whole.detach().numpy(), part.detach().numpy())
-
-
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "mixture"])
 def test_codes_go_in_and_out(runs: dict[str, Any], name: str) -> None:
     trained = runs[name]
@@ -94,13 +84,6 @@ def test_codes_go_in_and_out(runs: dict[str, Any], name: str) -> None:
     np.testing.assert_array_equal(path[0], trained.reconstruct(images)[0])
     with pytest.raises(DataError, match="28×28"):
         trained.transform(load_images("fashion:test").first(1))
-
-
-def test_a_model_without_density_says_so(runs: dict[str, Any]) -> None:
-    for name in ("autoencoder", "pca"):
-        assert isinstance(runs[name], TrainedAutoencoder)
-        with pytest.raises(UserError, match="no density"):
-            runs[name].log_prob(runs[name].held_out())
 
 
 def test_log_prob_is_per_image_and_above_the_bound(runs: dict[str, Any]) -> None:
@@ -178,17 +161,3 @@ def test_verbs_refuse_what_cannot_be(runs: dict[str, Any], monkeypatch: pytest.M
     assert run(monkeypatch, "images", "denoise", str(runs["vae"].path)) == 2
     assert run(monkeypatch, "images", "interpolate", str(runs["vae"].path), "--paths", "500") == 2
     assert "lower --paths" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["autoencoder", "denoising", "pca", "vae", "vae-convolution", "mixture"])
-def test_bad_parameters_are_rejected_by_name(name: str) -> None:
-    for key, value in seqloom.load_config(name).model.model_dump().items():
-        if key == "kind" or isinstance(value, bool | dict):
-            continue
-        wrong = "nonsense" if isinstance(value, str) else -1
-        with pytest.raises(ConfigError, match=rf"model\.{key}"):
-            seqloom.load_config(name, [f"model.{key}={wrong}"])
-    with pytest.raises(ConfigError, match=r"unknown key 'model\.sizze'"):
-        seqloom.load_config(name, ["model.sizze=3"])
-    with pytest.raises(ConfigError, match="learns from images"):
-        seqloom.load_config(name, ["data.kind=text"])

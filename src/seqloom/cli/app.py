@@ -16,6 +16,7 @@ from seqloom.cli import (
     images,
     importing,
     inspect,
+    interpolate,
     predict,
     presets,
     quickstart,
@@ -69,6 +70,7 @@ app.command()(score.score)
 app.command()(evaluate.evaluate)
 app.command()(predict.predict)
 app.command()(embed.embed)
+app.command()(interpolate.interpolate)
 app.command()(compare.compare)
 app.command()(stats.stats)
 app.command()(export.export)

@@ -11,7 +11,7 @@ from seqloom.cli.options import Device, Json, Run, print_json
 
 if TYPE_CHECKING:
     from seqloom.metrics import Scored
-    from seqloom.runs import TrainedSeq2Seq
+    from seqloom.runs import TrainedCaptioner, TrainedSeq2Seq
 
 
 def evaluate(
@@ -38,15 +38,20 @@ def evaluate(
         str | None, typer.Option(help="Pairs: sacreBLEU's tokeniser (13a, zh, intl, char, ...), if not by language.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Pairs: also write what came out into this file.")] = None,
+    judge: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Text to image: a captioner that reads drawn images; do they say the same?"),
+    ] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Perplexity, perplexity per word and bits per character of running text; BLEU, chrF, ROUGE of a model of pairs.
+    """Perplexity, perplexity per word and bits per character of running text; BLEU, chrF, ROUGE of a model of pairs, or
+    of a captioner.
 
     Unlike `score`, a language model reads lines one after the other as one text: a recurrent state is carried from line
     to line, and other models see at least half a window of what came before. A model of pairs decodes the sources and
-    compares with the references: BLEU and chrF are sacreBLEU's. Every figure carries a signature that says how it was
-    computed.
+    compares with the references: BLEU and chrF are sacreBLEU's. A captioner does the same with images. Every figure
+    carries a signature that says how it was computed.
 
     \b
     Examples:
@@ -54,26 +59,36 @@ def evaluate(
       seqloom evaluate runs/lstm --json
       seqloom evaluate runs/translate-en-zh
       seqloom evaluate runs/mine --source test.en --reference test.de --beam 5
+      seqloom evaluate runs/captioner --source scenes:test
+      seqloom evaluate runs/text-to-image --judge runs/captioner
     """
     from seqloom.errors import UserError
-    from seqloom.runs import Decoding, TrainedSeq2Seq, load
+    from seqloom.runs import Decoding, TrainedCaptioner, TrainedSeq2Seq, load
     from seqloom.runs.images import TrainedImageModel
 
     model = load(run, device)
+    if judge is not None:
+        _refuse_judge(model, judge)
+    decoding = Decoding(
+        strategy,
+        beam,
+        max_length=max_length,
+        length_penalty=length_penalty,
+        coverage_penalty=coverage_penalty,
+        replace_unknown=replace_unknown,
+    )
     if isinstance(model, TrainedSeq2Seq):
-        decoding = Decoding(
-            strategy,
-            beam,
-            max_length=max_length,
-            length_penalty=length_penalty,
-            coverage_penalty=coverage_penalty,
-            replace_unknown=replace_unknown,
-        )
         scores = _pair_scores(model, source, reference, tokenize, decoding, output)
+    elif isinstance(model, TrainedCaptioner):
+        if reference or (source and len(source) > 1):
+            raise UserError(f"{run} is a captioner: give it one --source, images with their captions")
+        scores = _caption_scores(model, source[0] if source else None, tokenize, decoding, output)
     elif isinstance(model, TrainedImageModel):
         if reference or output or tokenize or (source and len(source) > 1):
             raise UserError(f"{run} is a model of images: give it one --source, a file or a folder of images")
         scores = model.figures(source[0] if source else None)
+        if judge is not None:
+            scores |= _read_back(model, judge, source[0] if source else None, device)
     elif reference or output or tokenize:
         raise UserError(f"{run} is a language model: --reference, --tokenize and --output are for models of pairs")
     else:
@@ -107,4 +122,36 @@ def _pair_scores(
     found = evaluate_pairs(model, files, tokenize, decoding=decoding)
     if output is not None:
         write_text(output, "".join(text.replace("\n", " ") + "\n" for text in found.outputs))
+    return found.scores
+
+
+def _refuse_judge(model: object, judge: Path) -> None:
+    """A captioner reads what a model of text to image drew, and nothing else."""
+    from seqloom.errors import UserError
+    from seqloom.runs import RunFolder, TrainedTextToImage
+
+    if not isinstance(model, TrainedTextToImage):
+        raise UserError("--judge is for models of kind 'text-to-image', whose images a captioner can read")
+    kind = RunFolder.open(judge).config().model.kind
+    if kind != "captioner":
+        raise UserError(f"--judge: {judge} is a model of kind {kind!r}, and a captioner is needed")
+
+
+def _read_back(model: object, judge: Path, source: str | None, device: str) -> dict[str, Scored]:
+    from seqloom.runs import TrainedCaptioner, TrainedTextToImage
+
+    assert isinstance(model, TrainedTextToImage)
+    return model.read_back(TrainedCaptioner.load(judge, device), source)
+
+
+def _caption_scores(
+    model: TrainedCaptioner, source: str | None, tokenize: str | None, decoding: object, output: Path | None
+) -> dict[str, Scored]:
+    from seqloom.files import write_text
+    from seqloom.runs import Decoding, evaluate_captions
+
+    assert isinstance(decoding, Decoding)
+    found = evaluate_captions(model, source, tokenize, decoding=decoding)
+    if output is not None:
+        write_text(output, "".join(caption.text.replace("\n", " ") + "\n" for caption in found.outputs))
     return found.scores

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from seqloom.cli.captions import write_captions
 from seqloom.cli.options import Device, Json, Run, output_file, read_batches, to_json
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ def generate(
         str | None, typer.Option(help="Go on from this text; translate it, where the run is a model of pairs.")
     ] = None,
     input: Annotated[str | None, typer.Option(help="The same for each line of this file; - is stdin.")] = None,
+    image: Annotated[
+        list[str],
+        typer.Option(help="Captioners: an image, a folder of images, an idx file, or scenes:test; may be repeated."),
+    ] = [],  # noqa: B006 - typer reads the default, nobody changes it
     output: Annotated[str, typer.Option(help="Where to write; - is stdout.")] = "-",
     strategy: Annotated[
         Literal["greedy", "beam", "sample"] | None,
@@ -58,7 +63,7 @@ def generate(
     json: Json = False,
 ) -> None:
     """Generate text from a run: freely, from a prompt, or from each line of a file; translations, summaries, replies
-    where the run is a model of pairs.
+    where the run is a model of pairs; captions of images where it is a captioner.
 
     Plain output of a language model is the prompt with its continuation, one line for each result (newlines in it
     become spaces), except for a single --prompt, which is written as it comes. Of a model of pairs it is the target.
@@ -78,9 +83,17 @@ def generate(
       seqloom generate runs/lstm --prompt "It was" --n-best 10 --rerank runs/transformer:0.5 --json
       seqloom generate runs/translate-en-zh --input english.txt --output chinese.txt
       seqloom generate runs/translate-en-zh --prompt "Good morning." --attention attention.html
+      seqloom generate runs/captioner --image a.png --image b.jpg --attention attention.html
     """
     from seqloom.errors import UserError
-    from seqloom.runs import Decoding, TrainedLanguageModel, TrainedSeq2Seq, load_sequence_model
+    from seqloom.runs import (
+        Decoding,
+        RunFolder,
+        TrainedCaptioner,
+        TrainedLanguageModel,
+        TrainedSeq2Seq,
+        load_sequence_model,
+    )
 
     if prompt is not None and input is not None:
         raise UserError("give --prompt or --input, not both")
@@ -100,6 +113,16 @@ def generate(
         replace_unknown,
     )
     named = _named("--fuse", fuse), _named("--rerank", rerank)
+    if RunFolder.open(run).config().model.kind == "captioner":
+        if prompt is not None or input is not None or fuse or rerank:
+            raise UserError(f"{run} is a captioner: give it --image FILE, and no --prompt, --input, --fuse or --rerank")
+        if not image:
+            raise UserError(f"{run} is a captioner, and needs an image: give --image FILE")
+        captioner = TrainedCaptioner.load(run, device)
+        write_captions(captioner, image, output, decoding, prefix, attention, batch_size, json)
+        return
+    if image:
+        raise UserError(f"{run} is no captioner: it reads no --image, but --prompt TEXT or --input FILE")
     model = load_sequence_model(run, device)
     load_other = load_sequence_model if isinstance(model, TrainedSeq2Seq) else TrainedLanguageModel.load
     fusing: list[Any] = [(load_other(other, device), weight) for other, weight in named[0]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.options import Device, Run
+from seqloom.cli.options import Device, Json, Run, print_json
 
 if TYPE_CHECKING:
     from seqloom.runs.images import TrainedImageModel
@@ -127,6 +127,44 @@ def interpolate(
     found = model.interpolate(images.first(paths), images.first(paths, after=paths), steps, way)
     save_sheet(found, out, columns=steps)
     typer.echo(str(out))
+
+
+@app.command()
+def draw(
+    run: Run,
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to draw, one text or several.")],
+    n: Annotated[int, typer.Option(min=1, help="How many images of each text.")] = 8,
+    out: Annotated[Path, typer.Option(help="The picture, a row for each text.")] = Path("drawn.png"),
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other images.")] = 0,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Draw what texts say, with a model that learned from images with captions.
+
+    With --json, one object for each text: where its row is, and which of its things a judge found, where the run has a
+    judge for such texts.
+
+    \b
+    Examples:
+      seqloom images draw runs/text-to-image "three above seven" --n 8 --out drawn.png
+      seqloom images draw runs/text-to-image "a boot" "two left of a bag, above six" --seed 1
+    """
+    from seqloom.errors import UserError
+    from seqloom.reports.pictures import save_sheet
+    from seqloom.runs.text_to_image import TrainedTextToImage
+
+    model = load_image_model(run, device)
+    if not isinstance(model, TrainedTextToImage):
+        raise UserError(f"{run} is a model of kind {model.kind!r}: a model of kind 'text-to-image' is needed here")
+    drawn = model.draw(texts, seed, n)
+    save_sheet(drawn, out, columns=n)
+    if not json:
+        typer.echo(str(out))
+        return
+    for row, text in enumerate(texts):
+        found = model.judge([text] * n, drawn[row * n : (row + 1) * n])
+        judged = {} if found is None else {"things_right": found.things_right, "scenes_right": found.scenes_right}
+        print_json({"text": text, "out": str(out), "row": row, "images": n, **judged})
 
 
 def load_image_model(run: Path, device: str) -> TrainedImageModel:

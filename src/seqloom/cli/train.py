@@ -43,7 +43,7 @@ def train(
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
         return
-    if model.config.data.kind == "images":
+    if model.config.data.kind == "images" or model.config.model.kind == "text-to-image":
         loss = f": validation loss {best['valid_loss']:.4f} at step {best['step']}" if "valid_loss" in best else ""
         typer.echo(f"{model.path}{loss}")
         verb = "evaluate" if model.config.model.kind == "image-classifier" else "images sample"
@@ -62,4 +62,5 @@ def train(
     else:
         speed = f"{best['tokens_per_second']:,.0f} tokens/s"
         typer.echo(f"{model.path}: {best['tokens']:,} tokens in {best['seconds']:.1f} s ({speed})")
-    typer.echo(f"next: seqloom generate {model.path} --prompt ...", err=True)
+    source = "--image" if model.config.model.kind == "captioner" else "--prompt"
+    typer.echo(f"next: seqloom generate {model.path} {source} ...", err=True)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seqloom.data.images import open_picture
+from seqloom.data.pictures import SCENES, fitted
 from seqloom.data.scenes import load_scenes
 from seqloom.errors import DataError
 from seqloom.text.reading import read_lines, read_records, refuse_half_characters
 
-SCENES = "scenes"
 FORMATS = (
     "`scenes`, a folder with a captions file (image,caption in captions.txt; or image.jpg#0, tab, caption in "
     "*.token.txt), or a .jsonl file with image and caption"
@@ -35,6 +35,12 @@ class CaptionedImages:
     def __len__(self) -> int:
         return len(self.images)
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        height, width, *channels = self.images.shape[1:]
+        return (channels[0] if channels else 1), height, width
+
     def chosen(self, numbers: NDArray[np.integer]) -> CaptionedImages:
         """Some of them."""
         return CaptionedImages(self.images[numbers], tuple(self.captions[number] for number in numbers.tolist()))
@@ -47,13 +53,15 @@ def load_captions(source: str, size: int | None = None, colour: bool = False) ->
     colour: three channels; without, grey. Scenes are grey, and stay so.
 
     A part of a folder is what is listed in its file `*PARTImages.txt`, as Flickr8k has them. Files that a record or a
-    list names are looked for beside it, in `images/` and in `Images/`.
+    list names are looked for beside it, and in the folders there.
     """
     name, _, part = source.partition(":")
     if name == SCENES and not Path(name).exists():
         images, captions = load_scenes(part or "train")
-        grown = _pictures([Image.fromarray(each) for each in images], size) if size else images
-        return CaptionedImages(grown, tuple((caption,) for caption in captions))
+        return CaptionedImages(
+            images if size is None else np.stack([fitted(Image.fromarray(each), size, size, False) for each in images]),
+            tuple((caption,) for caption in captions),
+        )
     path = Path(source)
     if path.is_file():
         if not path.name.lower().endswith((".jsonl", ".jsonl.gz")):
@@ -64,31 +72,24 @@ def load_captions(source: str, size: int | None = None, colour: bool = False) ->
         if not folder.is_dir():
             raise DataError(f"{source}: no such folder or file; images with captions are {FORMATS}")
         found = _folder(folder, "" if path.is_dir() else part)
-    pictures = [open_picture(file).convert("RGB" if colour else "L") for file in found]
-    return CaptionedImages(_pictures(pictures, size, list(found)), tuple(map(tuple, found.values())))
+    return CaptionedImages(_read(list(found), size, colour), tuple(map(tuple, found.values())))
 
 
-def _pictures(
-    pictures: Sequence[Image.Image], size: int | None, files: Sequence[Path] | None = None
-) -> NDArray[np.uint8]:
-    if size is not None:
-        pictures = [_square(picture, size) for picture in pictures]
-    for number, picture in enumerate(pictures):
-        if picture.size != pictures[0].size:
-            where = files[number] if files else number
+def _read(files: Sequence[Path], size: int | None, colour: bool) -> NDArray[np.uint8]:
+    """Image files as one array; each is brought to its size as soon as it is read, as all would not fit in memory."""
+    images: list[NDArray[np.uint8]] = []
+    for file in files:
+        picture = open_picture(file)
+        width, height = (size, size) if size is not None else picture.size
+        image = fitted(picture, width, height, colour)
+        if images and image.shape != images[0].shape:
+            others = images[0].shape
             raise DataError(
-                f"{where} is {picture.size[0]}×{picture.size[1]} pixels, others are "
-                f"{pictures[0].size[0]}×{pictures[0].size[1]}: set data.size to bring all to one size"
+                f"{file} is {width}×{height} pixels, others are {others[1]}×{others[0]}: set data.size to bring all "
+                "to one size"
             )
-    return np.stack([np.asarray(picture) for picture in pictures])
-
-
-def _square(picture: Image.Image, size: int) -> Image.Image:
-    """The largest square in the middle, at this size."""
-    side = min(picture.size)
-    left, top = (picture.width - side) // 2, (picture.height - side) // 2
-    box = (left, top, left + side, top + side)
-    return picture.resize((size, size), Image.Resampling.BILINEAR, box=box)
+        images.append(image)
+    return np.stack(images)
 
 
 # ---------------------------------------------------------------------------------------------------------- formats
@@ -96,6 +97,7 @@ def _square(picture: Image.Image, size: int) -> Image.Image:
 
 def _records(path: Path) -> dict[Path, list[str]]:
     found: dict[Path, list[str]] = {}
+    places = _places(path.parent)
     for where, record in read_records(path):
         if not isinstance(record, dict) or not isinstance(record.get("image"), str) or "caption" not in record:
             raise DataError(f'{where}: a record must be an object such as {{"image": "a.jpg", "caption": "..."}}')
@@ -104,7 +106,7 @@ def _records(path: Path) -> dict[Path, list[str]]:
             raise DataError(f"{where}: the value of 'caption' is no text, and no list of texts")
         for caption in captions:
             refuse_half_characters(caption, "caption", where)
-        found.setdefault(_image(path.parent, record["image"], where), []).extend(captions)
+        found.setdefault(_image(places, record["image"], where), []).extend(captions)
     if not found:
         raise DataError(f"{path} has no records")
     return found
@@ -117,9 +119,10 @@ def _folder(folder: Path, part: str) -> dict[Path, list[str]]:
         raise DataError(f"{folder} has {said}; images with captions are {FORMATS}")
     wanted = _listed(folder, part) if part else None
     found: dict[Path, list[str]] = {}
+    places = _places(folder)
     for where, name, caption in _table(files[0]) if ".token." in files[0].name else _commas(files[0]):
         if wanted is None or name in wanted:
-            found.setdefault(_image(folder, name, where), []).append(caption)
+            found.setdefault(_image(places, name, where), []).append(caption)
     if not found:
         raise DataError(f"{files[0]} has no captions" + (f" of the images of part {part!r}" if part else ""))
     return found
@@ -162,8 +165,13 @@ def _commas(path: Path) -> Iterator[tuple[str, str, str]]:
         yield f"{path}, line {rows.line_num}", row[0], row[1].strip()
 
 
-def _image(folder: Path, name: str, where: str) -> Path:
-    for place in (folder, folder / "images", folder / "Images"):
+def _places(folder: Path) -> list[Path]:
+    """Where images may lie: a folder and those in it (`Images`, `Flicker8k_Dataset`, ...)."""
+    return [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
+
+
+def _image(places: Sequence[Path], name: str, where: str) -> Path:
+    for place in places:
         if (place / name).is_file():
             return place / name
-    raise DataError(f"{where}: there is no image {name} in {folder}, images/ or Images/")
+    raise DataError(f"{where}: there is no image {name} in {places[0]}, nor in a folder in it")

@@ -86,6 +86,15 @@ _CORPORA = (
         licence="CC BY 2.0 FR",
     ),
     BundledCorpus(
+        name="tatoeba-en",
+        files={part: f"tatoeba-en.{part}.jsonl.gz" for part in ("train", "valid", "test")},
+        kind="text",
+        unit="line",
+        language="en",
+        description="27,661 everyday English sentences, each with whom to credit",
+        licence="CC BY 2.0 FR",
+    ),
+    BundledCorpus(
         name="cmudict",
         files={part: f"cmudict.{part}.tsv.gz" for part in ("train", "valid", "test")},
         kind="pairs",

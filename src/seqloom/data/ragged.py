@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,12 @@ class Ragged:
     def of_lengths(cls, tokens: NDArray[np.integer], lengths: NDArray[np.int64]) -> Ragged:
         """Tokens cut into sequences of these lengths."""
         return cls(tokens, np.concatenate([[0], np.cumsum(lengths)]))
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
+        """Lists of tokens."""
+        tokens = np.concatenate([np.array(row, np.int64) for row in rows])
+        return cls.of_lengths(tokens, np.array([len(row) for row in rows], np.int64))
 
     @classmethod
     def encoded(cls, texts: list[str], tokenizer: Tokenizer) -> Ragged:

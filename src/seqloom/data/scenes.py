@@ -90,7 +90,7 @@ def load_scenes(part: str = "train", count: int | None = None) -> tuple[NDArray[
     if part not in COUNTS:
         raise DataError(f"scenes have no part {part!r}{did_you_mean(part, COUNTS)}")
     random = np.random.default_rng(list(COUNTS).index(part))
-    things = _things(part)
+    things = load_things(part)
     scenes = [_draw(random, part) for _ in range(count or COUNTS[part])]
     return np.stack([_paint(scene, things, random) for scene in scenes]), [scene.caption for scene in scenes]
 
@@ -116,7 +116,7 @@ def _paint(scene: Scene, things: Sequence[NDArray[np.uint8]], random: np.random.
 
 
 @cache
-def _things(part: str) -> tuple[NDArray[np.uint8], ...]:
+def load_things(part: str) -> tuple[NDArray[np.uint8], ...]:
     """The pictures of each thing that scenes of a part are made of, [pictures, 16, 16] by the order of NAMES."""
     digits, clothes = load_images("digits"), load_images("fashion:test" if part == "test" else "fashion")
     assert digits.labels is not None

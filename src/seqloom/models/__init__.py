@@ -9,6 +9,7 @@ from seqloom.lazy import importing
 if TYPE_CHECKING:
     from seqloom.models.autoregressive import Autoregressive
     from seqloom.models.build import build_seq2seq
+    from seqloom.models.conditional import Conditional
     from seqloom.models.interpolation import Interpolation
     from seqloom.models.language import LanguageModel, build_language_model
     from seqloom.models.ngram.model import NgramModel
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _HOMES = {  # imported on first use: counting n-grams needs no torch, and a worker of Spark should not wait for it
     "Autoregressive": "seqloom.models.autoregressive",
+    "Conditional": "seqloom.models.conditional",
     "Interpolation": "seqloom.models.interpolation",
     "LanguageModel": "seqloom.models.language",
     "NgramModel": "seqloom.models.ngram.model",
@@ -26,6 +28,7 @@ _HOMES = {  # imported on first use: counting n-grams needs no torch, and a work
 }
 __all__ = [
     "Autoregressive",
+    "Conditional",
     "Interpolation",
     "LanguageModel",
     "NgramModel",

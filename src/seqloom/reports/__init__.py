@@ -9,6 +9,7 @@ from seqloom.lazy import importing
 if TYPE_CHECKING:
     from seqloom.reports.adversarial import growth_section, players_section, samples_section
     from seqloom.reports.attention import AttentionMap, write_attention
+    from seqloom.reports.captions import ImageAttention, captions_section, write_image_attention
     from seqloom.reports.labelling import labelling_section
     from seqloom.reports.ladder import CurvePoint, Ladder, RungResult
     from seqloom.reports.ladder_numbers import ladder_json, ladder_table
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {  # imported on first use: matplotlib takes most of a second, and tables and heat maps do without it
     "AttentionMap": "seqloom.reports.attention",
+    "ImageAttention": "seqloom.reports.captions",
     "CurvePoint": "seqloom.reports.ladder",
     "Ladder": "seqloom.reports.ladder",
     "OrderCoverage": "seqloom.reports.ngrams",
@@ -40,6 +42,7 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
     "PairRung": "seqloom.reports.pair_ladder",
     "RungResult": "seqloom.reports.ladder",
     "bleu_against_cost": "seqloom.reports.tradeoff",
+    "captions_section": "seqloom.reports.captions",
     "gradient_flow": "seqloom.reports.plots",
     "normaliser_histogram": "seqloom.reports.plots",
     "growth_section": "seqloom.reports.adversarial",
@@ -68,6 +71,7 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
     "word_map_section": "seqloom.reports.word_map",
     "words_picture": "seqloom.reports.word_map",
     "write_attention": "seqloom.reports.attention",
+    "write_image_attention": "seqloom.reports.captions",
     "write_ladder_report": "seqloom.reports.ladder_report",
     "write_pair_ladder_report": "seqloom.reports.pair_ladder_report",
     "write_run_report": "seqloom.reports.run_report",
@@ -76,12 +80,14 @@ _HOMES = {  # imported on first use: matplotlib takes most of a second, and tabl
 __all__ = [
     "AttentionMap",
     "CurvePoint",
+    "ImageAttention",
     "Ladder",
     "OrderCoverage",
     "PairLadder",
     "PairRung",
     "RungResult",
     "bleu_against_cost",
+    "captions_section",
     "gradient_flow",
     "growth_section",
     "labelling_section",
@@ -110,6 +116,7 @@ __all__ = [
     "word_map_section",
     "words_picture",
     "write_attention",
+    "write_image_attention",
     "write_ladder_report",
     "write_pair_ladder_report",
     "write_run_report",

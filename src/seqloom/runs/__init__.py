@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from seqloom.lazy import importing
 from seqloom.runs.adversarial import TrainedGan
+from seqloom.runs.captions import Caption, TrainedCaptioner
 from seqloom.runs.elmo import TrainedElmo
 from seqloom.runs.energy import TrainedRbm
 from seqloom.runs.energy_boltzmann import TrainedBoltzmann
@@ -20,19 +21,24 @@ from seqloom.runs.latent_mixture import TrainedMixture
 from seqloom.runs.latent_vae import TrainedVae
 from seqloom.runs.loading import SequenceModel, Trained, load, load_sequence_model
 from seqloom.runs.seq2seq import TrainedSeq2Seq, Translation
+from seqloom.runs.text_to_image import TrainedTextToImage
+from seqloom.runs.text_vae import TrainedTextVae
 from seqloom.runs.vectors import load_vectors, start_embedding
 from seqloom.runs.word_vectors import TrainedWordVectors
 
 if TYPE_CHECKING:
+    from seqloom.runs.caption_evaluation import CaptionEvaluation, evaluate_captions
     from seqloom.runs.comparison import LADDER, compare, quickstart
     from seqloom.runs.evaluation import PairEvaluation, evaluate_pairs, text_scores
     from seqloom.runs.gradients import gradient_norms
     from seqloom.runs.training import train
 
 _HOMES = {  # imported on first use: whoever only loads a run does not wait for what draws reports
+    "CaptionEvaluation": "seqloom.runs.caption_evaluation",
     "LADDER": "seqloom.runs.comparison",
     "PairEvaluation": "seqloom.runs.evaluation",
     "compare": "seqloom.runs.comparison",
+    "evaluate_captions": "seqloom.runs.caption_evaluation",
     "evaluate_pairs": "seqloom.runs.evaluation",
     "gradient_norms": "seqloom.runs.gradients",
     "quickstart": "seqloom.runs.comparison",
@@ -41,6 +47,8 @@ _HOMES = {  # imported on first use: whoever only loads a run does not wait for 
 }
 __all__ = [
     "LADDER",
+    "Caption",
+    "CaptionEvaluation",
     "Classified",
     "Decoding",
     "Generated",
@@ -51,6 +59,7 @@ __all__ = [
     "Trained",
     "TrainedAutoencoder",
     "TrainedBoltzmann",
+    "TrainedCaptioner",
     "TrainedClassifier",
     "TrainedDbn",
     "TrainedElmo",
@@ -61,10 +70,13 @@ __all__ = [
     "TrainedRbm",
     "TrainedSeq2Seq",
     "TrainedTagger",
+    "TrainedTextToImage",
+    "TrainedTextVae",
     "TrainedVae",
     "TrainedWordVectors",
     "Translation",
     "compare",
+    "evaluate_captions",
     "evaluate_pairs",
     "gradient_norms",
     "load",

@@ -119,7 +119,9 @@ class TrainedGan(TrainedImageModel):
         found["frechet_distance_real"] = compare_images(self.judge, real, real_again)["frechet_distance"]
         counts = self.class_counts(len(real), FRESH)
         if counts is not None:
-            found |= {"classes_drawn": int((counts > 0).sum()), "rarest_class": 100 * counts.min() / counts.sum()}
+            shares = 100 * counts / counts.sum()
+            found["classes_drawn"] = int((counts > 0).sum())
+            found |= {"rarest_class": float(shares.min()), "commonest_class": float(shares.max())}
         signature = f"{self.judge.name}; {len(real)} images a side; seqloom {__version__}"
         return {name: Scored(value, signature) for name, value in found.items()}
 

@@ -17,7 +17,7 @@ from seqloom.data.images import ImageSet
 from seqloom.errors import DataError, UserError
 from seqloom.files import sha256, write_json
 from seqloom.metrics import Scored
-from seqloom.metrics.annealing import Normaliser, normaliser
+from seqloom.metrics.annealing import Normaliser, log_z_above, normaliser
 from seqloom.models.energy import BernoulliUnits, RestrictedBoltzmannMachine, build_rbm
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.image_format import ImageFormat
@@ -27,6 +27,7 @@ from seqloom.training import choose_device, load_model_weights, load_weights
 
 BURN_IN = 1000  # steps of Gibbs sampling from noise to an image
 NORMALISER = "normaliser.json"
+DOUBTFUL = 1.0  # nats between annealing forward and back from which on log Z is called uncertain
 
 
 class TrainedEnergyModel(TrainedImageModel):
@@ -128,15 +129,11 @@ class TrainedRbm(TrainedEnergyModel):
     @torch.inference_mode()
     def figures(self, source: str | None = None) -> dict[str, Scored]:
         """The log-likelihood with its error bars, and what is watched in training, on images of `source`."""
+        assert isinstance(self.config.model, RbmConfig)
         held_out, found = self.held_out(source), self.normaliser()
-        mean = float(self.log_prob(held_out).mean())
-        method = f"{found.method}; {self.signature}"
-        bars = f"within three standard deviations of the mean weight; {method}"
-        figures = {
-            "log_likelihood": Scored(mean, method),
-            "log_likelihood_low": Scored(mean + found.log_z - found.high, bars),
-            "log_likelihood_high": Scored(mean + found.log_z - found.low, bars),
-        }
+        mean, annealing = float(self.log_prob(held_out).mean()), self.config.model.annealing
+        begin = self.rows(held_out)[0][: annealing.chains]
+        figures = likelihood_figures("log_likelihood", mean, found, self.model, begin, annealing.steps, self.signature)
         with seeded(0):
             rows = torch.cat(self.rows(held_out))
             error = float((self.model.reconstruction(rows) - rows).square().sum(1).mean())
@@ -147,6 +144,32 @@ class TrainedRbm(TrainedEnergyModel):
                 pseudo = float(self.model.pseudo_log_prob(rows).mean())
                 figures["pseudo_likelihood"] = Scored(pseudo, f"one pixel an image; monitoring only; {self.signature}")
         return figures
+
+
+def likelihood_figures(
+    name: str,
+    mean: float,
+    found: Normaliser,
+    machine: RestrictedBoltzmannMachine,
+    images: Tensor,
+    steps: int,
+    signature: str,
+) -> dict[str, Scored]:
+    """A mean log-likelihood, and bars that reach down to what annealing from `images` back to the base gives."""
+    with seeded(0):
+        above = log_z_above(machine, images, steps)
+    method = found.method
+    if above - found.log_z > DOUBTFUL:
+        method += (
+            f", UNCERTAIN: annealing back from {len(images)} images gives {above - found.log_z:.1f} nats more; raise "
+            "model.annealing.steps, and if that does not help, train with a lower learning rate"
+        )
+    bars = "three standard deviations of the mean weight, and on the low side annealing back from images"
+    return {
+        name: Scored(mean, f"{method}; {signature}"),
+        f"{name}_low": Scored(mean + found.log_z - max(found.high, above), f"{bars}; {method}; {signature}"),
+        f"{name}_high": Scored(mean + found.log_z - found.low, f"{bars}; {method}; {signature}"),
+    }
 
 
 def kept_normaliser(machine: RestrictedBoltzmannMachine, config: AnnealingConfig, folder: RunFolder) -> Normaliser:

@@ -19,7 +19,7 @@ from seqloom.errors import UserError
 from seqloom.metrics import Scored
 from seqloom.metrics.annealing import Normaliser
 from seqloom.models.energy import DeepBeliefNetwork, DeepClassifier
-from seqloom.runs.energy import BURN_IN, TrainedEnergyModel, kept_normaliser
+from seqloom.runs.energy import BURN_IN, TrainedEnergyModel, kept_normaliser, likelihood_figures
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.image_format import ImageFormat
 from seqloom.runs.images import BATCH, Pixels, seeded
@@ -102,6 +102,13 @@ class TrainedDbn(TrainedEnergyModel):
         found: NDArray[np.float64] = torch.cat(parts).cpu().numpy()
         return found
 
+    @torch.inference_mode()
+    def _arriving(self, rows: Tensor) -> Tensor:
+        """What the top machine sees of images, with the classes that it finds likeliest."""
+        with seeded(0):
+            labels = self.model.predict(rows) if self.model.classes else None
+            return self.model.joined(self.model.rise(rows)[-1], labels)
+
     def normaliser(self) -> Normaliser:
         """log Z of the top machine and its error bars."""
         assert isinstance(self.config.model, DbnConfig)
@@ -126,15 +133,20 @@ class TrainedDbn(TrainedEnergyModel):
     def figures(self, source: str | None = None) -> dict[str, Scored]:
         """The lower bound of the log-likelihood with its error bars, and the share of wrong classes if it knows any."""
         assert isinstance(self.config.model, DbnConfig)
-        held_out, figures = self.held_out(source), {}
+        held_out = self.held_out(source)
+        figures: dict[str, Scored] = {}
         if self.config.model.pretrain:
-            found = self.normaliser()
-            mean = float(self.log_prob(held_out).mean())
-            method = f"variational lower bound, {SAMPLES} samples; top machine: {found.method}; {self.signature}"
-            bars = f"within three standard deviations of the mean weight; {method}"
-            figures["log_likelihood_bound"] = Scored(mean, method)
-            figures["log_likelihood_bound_low"] = Scored(mean + found.log_z - found.high, bars)
-            figures["log_likelihood_bound_high"] = Scored(mean + found.log_z - found.low, bars)
+            annealing, rows = self.config.model.annealing, self.rows(held_out)[0]
+            begin = self._arriving(rows[: annealing.chains])
+            figures = likelihood_figures(
+                "log_likelihood_bound",
+                float(self.log_prob(held_out).mean()),
+                self.normaliser(),
+                self.model.top,
+                begin,
+                annealing.steps,
+                f"variational lower bound, {SAMPLES} samples; {self.signature}",
+            )
         if held_out.labels is not None and (self.classifier is not None or self.model.classes):
             true = [self.images.classes[number] for number in held_out.labels.tolist()]
             wrong = sum(a != b for a, b in zip(self.predict(held_out), true, strict=True))

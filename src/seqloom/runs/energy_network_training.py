@@ -15,7 +15,7 @@ from seqloom.data.image_batches import ImageBatch, ImageBatches, all_batches
 from seqloom.data.images import ImageSet
 from seqloom.errors import ConfigError
 from seqloom.files import atomic_file
-from seqloom.metrics.annealing import normaliser
+from seqloom.metrics.annealing import log_z_above
 from seqloom.models.energy import DeepBeliefNetwork, DeepClassifier, layer_machine
 from seqloom.reports import write_run_report
 from seqloom.reports.energy import chains_section, energy_training_section
@@ -111,7 +111,7 @@ class _Stages:
             ContrastiveDivergence(self.wanted.steps, self.wanted.persistent),
             batches,
             lambda: watch(machine, learned, held_out, self.wanted.annealing),
-            self.config.training,
+            self._slower() if layer else self.config.training,
         )
         self.network.take(layer, machine)
 
@@ -142,6 +142,13 @@ class _Stages:
             lambda: _errors(classifier, self.images.valid, values, self.processes.device),
             self._training(wanted.epochs, OptimizerConfig(kind="adam", learning_rate=wanted.learning_rate)),
         )
+
+    def _slower(self) -> TrainingConfig:
+        """`training` of the run at the rate of the machines above the first."""
+        optimizer = self.config.training.optimizer
+        rate = optimizer.learning_rate * self.wanted.upper_rate
+        changed = optimizer.model_copy(update={"learning_rate": rate})
+        return self.config.training.model_copy(update={"optimizer": changed})
 
     def _training(self, epochs: float, optimizer: OptimizerConfig) -> TrainingConfig:
         """`training` of the run with other epochs and another optimiser; the rate falls to 0, one look an epoch."""
@@ -190,7 +197,8 @@ class _Stages:
     def _bound(self, held_out: Tensor) -> dict[str, float]:
         annealing = self.wanted.annealing
         with seeded(0):
-            log_z = normaliser(self.network.top, annealing.chains, annealing.valid_steps).log_z
+            begin = self._inputs(self.images.valid, len(self.network.recognition), at_top=True)[: annealing.chains]
+            log_z = log_z_above(self.network.top, begin, annealing.valid_steps)
             return {"valid_loss": -float(self.network.bound(held_out, log_z).mean())}
 
     def _rows(self, images: ImageSet) -> Tensor:

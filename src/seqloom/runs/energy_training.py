@@ -9,7 +9,7 @@ from seqloom.config import RunConfig
 from seqloom.config.schema import AnnealingConfig, RbmConfig
 from seqloom.data.image_batches import ImageBatches, all_batches
 from seqloom.data.images import ImageSet
-from seqloom.metrics.annealing import normaliser
+from seqloom.metrics.annealing import log_z_above
 from seqloom.models.energy import BernoulliUnits, LabelledUnits, RestrictedBoltzmannMachine, build_rbm
 from seqloom.reports import write_run_report
 from seqloom.reports.energy import chains_section, energy_training_section
@@ -79,12 +79,13 @@ def watch(
 ) -> dict[str, float]:
     """What is told of a machine at a validation: -log p of images held out above all.
 
+    log Z is estimated from above: from below, the best weights would be those whose log Z is missed most.
     The gap is how much higher the free energy of images held out is than that of images learned from: it needs no
     normaliser, and grows when the machine learns images by heart (Hinton 2012, §6).
     """
     learned, held_out = learned.to(model.device), held_out.to(model.device)
     with seeded(0):  # the same noise every time, and training goes on as if nobody had looked
-        log_z = normaliser(model, annealing.chains, annealing.valid_steps).log_z
+        log_z = log_z_above(model, held_out[: annealing.chains], annealing.valid_steps)
         free = model.free_energy(held_out).double().mean()
         figures = {
             "valid_loss": float(free) + log_z,

@@ -20,7 +20,7 @@ from seqloom.models.image_classifier import ImageClassifier
 from seqloom.reports import labelling_section, training_section, write_run_report
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.image_format import ImageFormat
-from seqloom.runs.image_materials import image_shape, prepare_images
+from seqloom.runs.image_materials import ImageMaterials, image_shape, prepare_images
 from seqloom.runs.images import BATCH, Pixels, TrainedImageModel
 from seqloom.text import Tokenizer
 from seqloom.training import Processes, Reporter, Trainer, choose_device, load_model_weights, load_weights, read_metrics
@@ -96,13 +96,20 @@ def labels_of(images: ImageSet, source: str) -> NDArray[np.int64]:
 def train_image_classifier(
     config: RunConfig, _: Tokenizer | None, folder: RunFolder, processes: Processes, reporter: Reporter
 ) -> None:
+    """Fit a classifier of the images that a configuration names."""
+    materials = prepare_images(config)
+    labels_of(materials.train, config.image_data.train)
+    labels_of(materials.valid, config.image_data.valid or config.image_data.train)
+    fit_image_classifier(config, materials, folder, processes, reporter)
+
+
+def fit_image_classifier(
+    config: RunConfig, materials: ImageMaterials, folder: RunFolder, processes: Processes, reporter: Reporter
+) -> None:
     """Fit a classifier; a run that has begun goes on from its last checkpoint."""
     wanted, data = config.model, config.image_data
     assert isinstance(wanted, ImageClassifierConfig)
     going_on = folder.config_file.is_file()
-    materials = prepare_images(config)
-    labels_of(materials.train, data.train)
-    labels_of(materials.valid, data.valid or data.train)
     images = ImageFormat.of(materials.train)
     torch.manual_seed(config.seed)
     model = ImageClassifier(wanted, images.shape, len(images.classes))

@@ -210,12 +210,17 @@ class TrainedLanguageModel:
         encoded = self.tokenizer.encode(prompt)
         tokens: list[int] = []
         shown = ""
-        for event in stream(self._fused(fuse), [encoded], decoding.chooser(), decoding.limits()):
+        source = self._source(range(1), decoding.seed)
+        for event in stream(self._fused(fuse), [encoded], decoding.chooser(), decoding.limits(), source):
             tokens.append(event.token)
             text = self._continuation(encoded, tokens)
             if not text.endswith("\N{REPLACEMENT CHARACTER}"):  # a character whose bytes are not all there yet
                 yield text[len(shown) :]
                 shown = text
+
+    def _source(self, numbers: Sequence[int], seed: int) -> Any:
+        """What texts of these numbers within a job are conditioned on; nothing here."""
+        return None
 
     def _fused(self, others: Sequence[Weighted]) -> StepModel:
         for other, _ in others:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from seqloom.errors import UserError
 from seqloom.runs.adversarial import TrainedGan
+from seqloom.runs.captions import TrainedCaptioner
 from seqloom.runs.elmo import TrainedElmo
 from seqloom.runs.energy import TrainedRbm
 from seqloom.runs.energy_boltzmann import TrainedBoltzmann
@@ -20,11 +21,13 @@ from seqloom.runs.latent import TrainedAutoencoder
 from seqloom.runs.latent_mixture import TrainedMixture
 from seqloom.runs.latent_vae import TrainedVae
 from seqloom.runs.seq2seq import TrainedSeq2Seq
+from seqloom.runs.text_to_image import TrainedTextToImage
+from seqloom.runs.text_vae import TrainedTextVae
 from seqloom.runs.word_vectors import TrainedWordVectors
 
 SequenceModel = TrainedLanguageModel | TrainedSeq2Seq
 """What generates and scores text."""
-Trained = SequenceModel | TrainedTagger | TrainedClassifier | TrainedWordVectors | TrainedImageModel
+Trained = SequenceModel | TrainedCaptioner | TrainedTagger | TrainedClassifier | TrainedWordVectors | TrainedImageModel
 
 LOADING: dict[str, Callable[[str | Path, str], Trained]] = {
     "language": TrainedLanguageModel.load,
@@ -32,6 +35,9 @@ LOADING: dict[str, Callable[[str | Path, str], Trained]] = {
     "interpolation": TrainedLanguageModel.load,
     "seq2seq": TrainedSeq2Seq.load,
     "elmo": TrainedElmo.load,
+    "text-vae": TrainedTextVae.load,
+    "captioner": TrainedCaptioner.load,
+    "text-to-image": TrainedTextToImage.load,
     "tagger": TrainedTagger.load,
     "classifier": TrainedClassifier.load,
     "word2vec": TrainedWordVectors.load,
@@ -55,6 +61,8 @@ def load(path: str | Path, device: str = "auto") -> Trained:
 def load_sequence_model(path: str | Path, device: str = "auto") -> SequenceModel:
     """The same, where a model that generates and scores text is needed."""
     model = load(path, device)
+    if isinstance(model, TrainedCaptioner):
+        raise UserError(f"{path} is a captioner: it reads images, by `seqloom generate {path} --image FILE`")
     if not isinstance(model, SequenceModel):
         raise UserError(f"{path} is a model of kind {model.config.model.kind!r}: it neither generates nor scores text")
     return model

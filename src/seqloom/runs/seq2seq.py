@@ -225,7 +225,7 @@ class TrainedSeq2Seq:
     def _looked(self, batch: list[list[Found]], encoded: Ragged) -> list[list[Found]]:
         """The same with the weights of attention: all targets read once more, at once."""
         flat = [each for several in batch for each in several]
-        targets, lengths = padded(_ragged([each.tokens for each in flat]), np.arange(len(flat)))
+        targets, lengths = padded(Ragged.of_rows([each.tokens for each in flat]), np.arange(len(flat)))
         source = Source(*padded(encoded, np.array([each.number for each in flat])))
         weights = self.model.attention(targets.to(self.device), source).float().cpu().numpy()
         sizes = zip(weights, lengths.tolist(), source.lengths.tolist(), strict=True)
@@ -288,11 +288,6 @@ class TrainedSeq2Seq:
     def device(self) -> torch.device:
         """Where the model runs."""
         return self.model.device
-
-
-def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
-    lengths = np.array([len(row) for row in rows], np.int64)
-    return Ragged.of_lengths(np.concatenate([np.array(row, np.int64) for row in rows]), lengths)
 
 
 def _covering(several: list[Found], decoding: Decoding) -> list[Found]:

@@ -26,6 +26,8 @@ from seqloom.reports import (
 )
 from seqloom.runs.adversarial import TrainedGan
 from seqloom.runs.adversarial_training import report_gan, train_gan
+from seqloom.runs.caption_training import report_captioner, train_captioner
+from seqloom.runs.captions import TrainedCaptioner
 from seqloom.runs.elmo import TrainedElmo
 from seqloom.runs.elmo_training import report_elmo, train_elmo
 from seqloom.runs.energy import TrainedRbm
@@ -54,6 +56,10 @@ from seqloom.runs.ngram import train_ngram
 from seqloom.runs.pair_training import report_seq2seq, train_seq2seq
 from seqloom.runs.plans import plan_words
 from seqloom.runs.seq2seq import TrainedSeq2Seq
+from seqloom.runs.text_to_image import TrainedTextToImage
+from seqloom.runs.text_to_image_training import report_text_to_image, train_text_to_image
+from seqloom.runs.text_vae import TrainedTextVae
+from seqloom.runs.text_vae_training import report_text_vae, train_text_vae
 from seqloom.runs.vectors import start_embedding
 from seqloom.runs.word_training import report_word2vec, train_word2vec
 from seqloom.runs.word_vectors import TrainedWordVectors
@@ -167,6 +173,9 @@ FITTING: dict[str, Callable[[RunConfig, Tokenizer | None, RunFolder, Processes, 
     "interpolation": train_interpolation,
     "seq2seq": train_seq2seq,
     "elmo": train_elmo,
+    "text-vae": train_text_vae,
+    "captioner": train_captioner,
+    "text-to-image": train_text_to_image,
     "tagger": train_labeller,
     "classifier": train_labeller,
     "word2vec": train_word2vec,
@@ -186,6 +195,9 @@ REPORTING: dict[type[Trained], Callable[[Any], None]] = {
     TrainedLanguageModel: _report_language,
     TrainedSeq2Seq: report_seq2seq,
     TrainedElmo: report_elmo,
+    TrainedTextVae: report_text_vae,
+    TrainedCaptioner: report_captioner,
+    TrainedTextToImage: report_text_to_image,
     TrainedTagger: report_labeller,
     TrainedClassifier: report_labeller,
     TrainedWordVectors: report_word2vec,

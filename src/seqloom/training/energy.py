@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.data.image_batches import ImageBatch
 from seqloom.models.energy import BoltzmannMachine, DeepBeliefNetwork, RestrictedBoltzmannMachine
-from seqloom.models.energy.units import bernoulli
+from seqloom.models.energy.draws import bernoulli
 from seqloom.training.objectives import Loss, Objective
 
-WATCHED = 10  # one image in so many is reconstructed for the log: doing so costs a product of matrices
+WATCHED = 10  # one image in so many is reconstructed for the log: with persistent chains it costs a product
 
 
 class ContrastiveDivergence(Objective):
@@ -40,25 +39,33 @@ class ContrastiveDivergence(Objective):
         data = batch.images.flatten(1)
         with torch.no_grad():
             expected = model.hidden_mean(data)
-            begin = self.chains if self.chains is not None else model.hidden.sample(expected)
-            fantasy, fantasy_expected = self._run(model, begin)
-            error = _reconstruction_error(model, data[::WATCHED], expected[::WATCHED]) * len(data)
+            if self.chains is None:  # the first step of Gibbs sampling reconstructs the data
+                first, fantasy, fantasy_expected = self._run(model, model.hidden.sample(expected))
+                back = first[::WATCHED]
+            else:
+                _, fantasy, fantasy_expected = self._run(model, self.chains)
+                back = model.visible_mean(model.hidden.sample(expected[::WATCHED]))
+            error = (data[::WATCHED] - back).square().sum() * (len(data) / len(back))
             if self.sparsity_cost:
                 expected = expected - self.sparsity_cost * (expected.mean(0) - self.sparsity_target)
             gradients = model.contrast((data, expected), (fantasy, fantasy_expected))
-        total = with_gradients(model.named_parameters(), gradients)
+        total = with_gradients(model, gradients)
         return Loss(total, batch.tokens, {"loss": error})
 
-    def _run(self, model: RestrictedBoltzmannMachine, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """The visible units after the steps, and the means of the hidden units given them."""
+    def _run(self, model: RestrictedBoltzmannMachine, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The means of the visible units in the first step; the visible units after the last, and the means of the
+        hidden units given them."""
+        first = means = model.visible_mean(hidden)
         for step in range(self.steps):
-            visible = model.sample_visible(hidden)
+            if step:
+                means = model.visible_mean(hidden)
+            visible = model.visible.sample(means)
             expected = model.hidden_mean(visible)
             if self.persistent or step < self.steps - 1:
                 hidden = model.hidden.sample(expected)
         if self.persistent:
             self.chains = hidden
-        return visible, expected
+        return first, visible, expected
 
     def state(self) -> dict[str, Tensor]:
         """Where the persistent chains stand."""
@@ -67,12 +74,6 @@ class ContrastiveDivergence(Objective):
     def restore(self, state: dict[str, Tensor]) -> None:
         """Go on with the chains of a checkpoint."""
         self.chains = state.get("chains")
-
-
-def _reconstruction_error(model: RestrictedBoltzmannMachine, data: Tensor, expected: Tensor) -> Tensor:
-    """The mean squared error of a row, pixels summed."""
-    back = model.visible_mean(model.hidden.sample(expected))
-    return (data - back).square().sum() / len(data)
 
 
 class ClampedAndFree(Objective):
@@ -139,7 +140,7 @@ class UpDown(Objective):
             _missed(layer(below), above)
             for layer, below, above in zip(model.recognition, asleep, asleep[1:], strict=False)
         ]
-        total = with_gradients(model.top.named_parameters(), gradients)
+        total = with_gradients(model.top, gradients)
         return Loss(total + sum(wake) + sum(sleep), batch.tokens, {"loss": wake[0].detach()})
 
 
@@ -148,10 +149,9 @@ def _missed(logits: Tensor, values: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, values, reduction="sum")
 
 
-def with_gradients(parameters: Iterable[tuple[str, Tensor]], gradients: dict[str, Tensor]) -> Tensor:
-    """A loss of 0 whose gradients are those given, by name; parameters that have none are left out."""
-    chosen = [(parameter, gradients[name]) for name, parameter in parameters if name in gradients]
-    total: Tensor = _Given.apply([gradient for _, gradient in chosen], *(parameter for parameter, _ in chosen))
+def with_gradients(model: nn.Module, gradients: dict[str, Tensor]) -> Tensor:
+    """A loss of 0 whose gradients are those given, by the names of the model's parameters."""
+    total: Tensor = _Given.apply(list(gradients.values()), *(model.get_parameter(name) for name in gradients))
     return total
 
 
@@ -165,4 +165,5 @@ class _Given(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        return (None, *(gradient.mul_(scale) for gradient in ctx.gradients))
+        gradients, ctx.gradients = ctx.gradients, None  # with no other owner, they become .grad without a copy
+        return (None, *(gradient.mul_(scale) for gradient in gradients))

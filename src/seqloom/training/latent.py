@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from seqloom.config.schema.latent import BoundConfig, ElboConfig
-from seqloom.data.image_batches import ImageBatch
-from seqloom.models.latent.vae import Vae, divergence
+from seqloom.models.latent.variational import divergence
 from seqloom.training.objectives import Loss, Objective
 
 
@@ -23,7 +24,7 @@ class Elbo(Objective):
         """The weight of the divergence by the time that has passed."""
         self.weight = self.beta * min(1.0, done / self.warm_up) if self.warm_up else self.beta
 
-    def __call__(self, model: Vae, batch: ImageBatch) -> Loss:
+    def __call__(self, model: Any, batch: Any) -> Loss:
         mean, deviation = model.posterior(batch)
         reconstruction = model.reconstruction(batch, mean, deviation, self.samples).sum()
         divergences = divergence(mean, deviation).sum(0)  # [size]
@@ -34,12 +35,12 @@ class Elbo(Objective):
 
 
 class ImportanceWeighted(Objective):
-    """-log (w₁ + ... + w_k) / k with the weights of `Vae` (Burda et al. 2016)."""
+    """-log (w₁ + ... + w_k) / k with the weights of `Variational` (Burda et al. 2016)."""
 
     def __init__(self, samples: int = 50) -> None:
         self.samples = samples
 
-    def __call__(self, model: Vae, batch: ImageBatch) -> Loss:
+    def __call__(self, model: Any, batch: Any) -> Loss:
         total = -model.importance_bound(batch, self.samples).sum()
         return Loss(total, batch.tokens, {"loss": total.detach()})
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from seqloom.data.buckets import PairBatch
-from seqloom.models import Seq2Seq
+from seqloom.data.caption_batches import CaptionBatch
+from seqloom.models import Conditional, Seq2Seq
 from seqloom.nn import State
 from seqloom.nn.decoders import Reading, TransformerDecoder
 from seqloom.nn.encoders import TransformerEncoder
@@ -17,6 +18,8 @@ from seqloom.text.special import PAD, SPECIALS
 from seqloom.training.objectives import Loss, Objective
 from seqloom.training.recorded import RecordedNetwork
 
+TargetBatch = PairBatch | CaptionBatch
+"""Targets, each with what it is given: a source of words, an image."""
 Decay = Literal["constant", "linear", "exponential", "inverse-sigmoid"]
 
 
@@ -33,14 +36,14 @@ class TeacherForcing(Objective):
         self.label_smoothing, self.coverage = label_smoothing, coverage
         self._recorded: RecordedNetwork | None = None
 
-    def record(self, model: Seq2Seq) -> None:
+    def record(self, model: Conditional) -> None:
         """Transformers do the same work for every batch of a shape, unless they copy or mind what they covered."""
         parts = isinstance(model.encoder, TransformerEncoder) and isinstance(model.decoder, TransformerDecoder)
         if parts and type(model) is Seq2Seq and type(self) is TeacherForcing and not self.coverage:
             self._recorded = RecordedNetwork(model)
 
-    def __call__(self, model: Seq2Seq, batch: PairBatch) -> Loss:
-        if self._recorded is not None:
+    def __call__(self, model: Conditional, batch: TargetBatch) -> Loss:
+        if self._recorded is not None and isinstance(batch, PairBatch):
             reading = Reading(self._recorded(batch), look=_nothing)
             likelihood = model.loss(reading, State(), batch, self.label_smoothing)
             return Loss(likelihood, batch.tokens, {"loss": likelihood.detach()})
@@ -61,11 +64,11 @@ class TeacherForcing(Objective):
             logs["beside"] = beside.detach()
         return Loss(total, batch.tokens, logs)
 
-    def read(self, model: Seq2Seq, batch: PairBatch, state: State) -> Reading:
+    def read(self, model: Conditional, batch: TargetBatch, state: State) -> Reading:
         """What the decoder makes of the targets so far, at each of them."""
         return model(batch.target_inputs, state)[0]
 
-    def figures(self, batch: PairBatch) -> dict[str, Tensor]:
+    def figures(self, batch: TargetBatch) -> dict[str, Tensor]:
         """What else to log, summed over the batch's targets."""
         return {}
 
@@ -109,10 +112,10 @@ class ScheduledSampling(TeacherForcing):
     def advance(self, done: float) -> None:
         self.teacher = teacher_probability(self.decay, self.begin, self.end, done)
 
-    def figures(self, batch: PairBatch) -> dict[str, Tensor]:
+    def figures(self, batch: TargetBatch) -> dict[str, Tensor]:
         return {"teacher": torch.tensor(self.teacher * batch.tokens, device=batch.targets.device)}
 
-    def read(self, model: Seq2Seq, batch: PairBatch, state: State) -> Reading:
+    def read(self, model: Conditional, batch: TargetBatch, state: State) -> Reading:
         if self.teacher == 1.0:
             return super().read(model, batch, state)
         truth = batch.target_inputs
@@ -120,7 +123,7 @@ class ScheduledSampling(TeacherForcing):
         by_steps = model.decoder.sequential if self.method == "auto" else self.method == "steps"
         return self._steps(model, truth, told, state) if by_steps else self._passes(model, truth, told, state)
 
-    def _passes(self, model: Seq2Seq, truth: Tensor, told: Tensor, state: State) -> Reading:
+    def _passes(self, model: Conditional, truth: Tensor, told: Tensor, state: State) -> Reading:
         with torch.no_grad():
             reading, _ = model(truth, state)
             guesses = self._choose(model.predict_all(reading, state))
@@ -129,7 +132,7 @@ class ScheduledSampling(TeacherForcing):
         mixture: Reading = model(inputs, state)[0]
         return mixture
 
-    def _steps(self, model: Seq2Seq, truth: Tensor, told: Tensor, state: State) -> Reading:
+    def _steps(self, model: Conditional, truth: Tensor, told: Tensor, state: State) -> Reading:
         inputs = truth[:, :1]
         readings: list[Reading] = []
         for step in range(truth.size(1)):

@@ -123,6 +123,7 @@ class Trainer:
         self._sharded = config.sharded and processes.world > 1
         self._step_module: Any = _wrap(_Step(self.model, objective), processes, self._sharded)
         self.optimizer = build_optimizer(self.model, config.optimizer)
+        self._parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.schedule = Schedule(config.schedule)
         self.average = WeightAverage(config.averaging, self.model)
         self._recent: list[tuple[int, dict[str, Tensor], int, Tensor]] = []  # (step, sums, tokens, gradient norm)
@@ -221,10 +222,8 @@ class Trainer:
     def _gradient_norm(self) -> Tensor:
         """The norm of all gradients together, before they are clipped."""
         if self.config.clip:
-            return nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        return nn.utils.get_total_norm(
-            parameter.grad for parameter in self.model.parameters() if parameter.grad is not None
-        )
+            return nn.utils.clip_grad_norm_(self._parameters, self.config.clip)
+        return nn.utils.get_total_norm([each.grad for each in self._parameters if each.grad is not None])
 
     def _done(self) -> float:
         by_steps = self.progress.step / self.total_steps
@@ -404,11 +403,10 @@ class Trainer:
         return True
 
     def _restore_tensors(self, tensors: dict[str, Tensor], average: dict[str, Any]) -> None:
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         moments = {}
         for name, tensor in tensors.items():
             if name.startswith("optimizer."):
-                moments[name] = sharded_like(tensor, parameters[int(name.split(".")[1])])
+                moments[name] = sharded_like(tensor, self._parameters[int(name.split(".")[1])])
         restore_optimizer(self.optimizer, moments)
         own = dict(self.model.named_parameters())
         averages = {name: sharded_like(tensor, own[name]) for name, tensor in _under("average.", tensors).items()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from seqloom.config.schema.adversarial import DcganPlayers, DensePlayers, GanConfig, PlayersConfig
 from seqloom.config.schema.base import Schema, Start
+from seqloom.config.schema.captioner import CaptionerConfig, CnnEncoderConfig, ImageEncoderConfig, VitEncoderConfig
 from seqloom.config.schema.data import CaptionData, DataConfig, ImageData, LabelledData, PairData, TaggedData, TextData
 from seqloom.config.schema.elmo import CharacterInput, ElmoConfig, InputConfig, WordInput
 from seqloom.config.schema.energy import (
@@ -108,6 +109,8 @@ from seqloom.config.schema.text import (
     WhitespaceText,
     WordText,
 )
+from seqloom.config.schema.text_to_image import TextToImageConfig
+from seqloom.config.schema.text_vae import TextBoundConfig, TextVaeConfig
 from seqloom.config.schema.training import AveragingConfig, OptimizerConfig, ScheduleConfig, TrainingConfig
 from seqloom.config.schema.word2vec import Word2VecConfig
 
@@ -125,10 +128,12 @@ __all__ = [
     "BoundConfig",
     "BpeText",
     "CaptionData",
+    "CaptionerConfig",
     "CharacterInput",
     "CharacterText",
     "ClassOutput",
     "ClassifierConfig",
+    "CnnEncoderConfig",
     "ConvolutionDecoderConfig",
     "ConvolutionEncoderConfig",
     "ConvolutionFeatures",
@@ -157,6 +162,7 @@ __all__ = [
     "HeadFeatures",
     "ImageClassifierConfig",
     "ImageData",
+    "ImageEncoderConfig",
     "ImportanceConfig",
     "InputConfig",
     "InterpolationConfig",
@@ -207,8 +213,11 @@ __all__ = [
     "TaggedData",
     "TaggerConfig",
     "TeacherForcingObjective",
+    "TextBoundConfig",
     "TextConfig",
     "TextData",
+    "TextToImageConfig",
+    "TextVaeConfig",
     "TrainingConfig",
     "TransformerDecoderConfig",
     "TransformerEncoderConfig",
@@ -217,6 +226,7 @@ __all__ = [
     "UnigramText",
     "UpDownConfig",
     "VaeConfig",
+    "VitEncoderConfig",
     "WhitespaceText",
     "Word2VecConfig",
     "WordInput",

@@ -8,7 +8,8 @@ from pydantic import Field, field_validator, model_validator
 
 from seqloom.config.schema.adversarial import GanConfig
 from seqloom.config.schema.base import Count, Positive, Schema
-from seqloom.config.schema.data import DataConfig, ImageData, LabelledData, PairData, TaggedData, TextData
+from seqloom.config.schema.captioner import CaptionerConfig
+from seqloom.config.schema.data import CaptionData, DataConfig, ImageData, LabelledData, PairData, TaggedData, TextData
 from seqloom.config.schema.elmo import ElmoConfig
 from seqloom.config.schema.energy import BoltzmannConfig, DbnConfig, RbmConfig
 from seqloom.config.schema.image_classifier import ImageClassifierConfig
@@ -21,6 +22,8 @@ from seqloom.config.schema.objectives import LikelihoodObjective, ObjectiveConfi
 from seqloom.config.schema.outputs import SampledConfig
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.config.schema.text import TextConfig, WordText
+from seqloom.config.schema.text_to_image import TextToImageConfig
+from seqloom.config.schema.text_vae import TextVaeConfig
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.config.schema.word2vec import Word2VecConfig
 
@@ -36,6 +39,9 @@ ModelConfig = Annotated[
     | TaggerConfig
     | ClassifierConfig
     | Word2VecConfig
+    | TextVaeConfig
+    | CaptionerConfig
+    | TextToImageConfig
     | ImageModelConfig,
     Field(discriminator="kind"),
 ]
@@ -91,10 +97,16 @@ class RunConfig(Schema):
             self._fit_pairs(self.model)
         elif isinstance(self.model, TaggerConfig | ClassifierConfig):
             self._fit_labels(self.model)
+        elif isinstance(self.model, CaptionerConfig):
+            self._fit_captions(self.model)
+        elif isinstance(self.model, TextToImageConfig):
+            self._fit_drawing()
         elif isinstance(self.model, ImageModelConfig):
             self._fit_images()
         elif isinstance(self.data, ImageData):
             raise ValueError(f"a model of kind {kind!r} does not learn from images: set data.kind=text")
+        elif isinstance(self.data, CaptionData):
+            raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind=captioner")
         elif isinstance(self.data, TaggedData | LabelledData):
             other = "tagger" if isinstance(self.data, TaggedData) else "classifier"
             raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind={other}")
@@ -104,6 +116,8 @@ class RunConfig(Schema):
             raise ValueError(f"objective {self.objective.kind} is for pairs; a model of kind {kind!r} needs likelihood")
         elif self.target_text is not None:
             raise ValueError(f"target_text is for pairs; a model of kind {kind!r} has one text")
+        elif isinstance(self.model, TextVaeConfig) and self.objective != LikelihoodObjective():
+            raise ValueError(f"a model of kind {kind!r} has its own objective: leave the key objective out")
         if isinstance(self.model, ElmoConfig | TaggerConfig | ClassifierConfig):
             self._fit_words()
         return self
@@ -145,19 +159,41 @@ class RunConfig(Schema):
             raise ValueError(f"target_text is for pairs; a model of kind {model.kind!r} has one text")
 
     def _fit_pairs(self, model: Seq2SeqConfig) -> None:
-        if isinstance(self.data, TextData):
+        if not isinstance(self.data, PairData):
             raise ValueError("a model of kind 'seq2seq' learns from pairs: set data.kind=pairs")
-        if not isinstance(self.objective, PairObjective):
-            raise ValueError("a model of kind 'seq2seq' needs objective.kind teacher-forcing or scheduled-sampling")
+        objective = self._fit_targets(model)
         if model.copying.kind != "none" and self.target_text is not None:
             raise ValueError("copying needs one tokeniser for source and target: leave target_text out")
-        if model.copying.kind != "none" and self.objective.label_smoothing:
+        if model.copying.kind != "none" and objective.label_smoothing:
             raise ValueError("objective.label_smoothing is for models without copying: set it to 0")
-        if isinstance(model.output, SampledConfig):
-            if self.objective.label_smoothing:
-                raise ValueError(f"{model.output.kind} learns from few words: set objective.label_smoothing to 0")
-            if model.copying.kind != "none":
-                raise ValueError(f"{model.output.kind} learns from few words; copying needs the probabilities of all")
+        if isinstance(model.output, SampledConfig) and model.copying.kind != "none":
+            raise ValueError(f"{model.output.kind} learns from few words; copying needs the probabilities of all")
+
+    def _fit_captions(self, model: CaptionerConfig) -> None:
+        if not isinstance(self.data, CaptionData):
+            raise ValueError("a model of kind 'captioner' learns from images with captions: set data.kind=captions")
+        self._fit_targets(model)
+        if self.target_text is not None:
+            raise ValueError("target_text is for pairs; a captioner's only text is that of the captions: set text")
+
+    def _fit_drawing(self) -> None:
+        kind = self.model.kind
+        if not isinstance(self.data, CaptionData):
+            raise ValueError(f"a model of kind {kind!r} learns from images with captions: set data.kind=captions")
+        if self.objective != LikelihoodObjective():
+            raise ValueError(f"a model of kind {kind!r} has its own objective: leave the key objective out")
+        if self.target_text is not None:
+            raise ValueError(f"target_text is for pairs; a model of kind {kind!r} reads captions: set text")
+
+    def _fit_targets(self, model: Seq2SeqConfig | CaptionerConfig) -> PairObjective:
+        """What writes a target for each source; its objective."""
+        if not isinstance(self.objective, PairObjective):
+            raise ValueError(
+                f"a model of kind {model.kind!r} needs objective.kind teacher-forcing or scheduled-sampling"
+            )
+        if isinstance(model.output, SampledConfig) and self.objective.label_smoothing:
+            raise ValueError(f"{model.output.kind} learns from few words: set objective.label_smoothing to 0")
+        return self.objective
 
     @property
     def text_data(self) -> TextData:
@@ -169,6 +205,12 @@ class RunConfig(Schema):
     def image_data(self) -> ImageData:
         """The data of a model of images."""
         assert isinstance(self.data, ImageData)
+        return self.data
+
+    @property
+    def caption_data(self) -> CaptionData:
+        """The data of a model of images with captions."""
+        assert isinstance(self.data, CaptionData)
         return self.data
 
     @property

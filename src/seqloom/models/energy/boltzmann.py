@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.errors import ConfigError
-from seqloom.models.energy.units import LEAST_MEAN, bernoulli
+from seqloom.models.energy.draws import bernoulli
+from seqloom.models.energy.units import LEAST_MEAN
 
 MOST_SUMMED = 20  # units whose states are summed over: 2²⁰ terms
 

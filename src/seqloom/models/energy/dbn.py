@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.data.image_batches import ImageBatch
+from seqloom.models.energy.draws import bernoulli
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
-from seqloom.models.energy.units import BernoulliUnits, LabelledUnits, bernoulli
+from seqloom.models.energy.units import BernoulliUnits, LabelledUnits
 
 
 class DeepBeliefNetwork(nn.Module):
@@ -42,9 +43,7 @@ class DeepBeliefNetwork(nn.Module):
         if layer == len(self.recognition):
             self.top.load_state_dict(machine.state_dict())
             return
-        up, down = self.recognition[layer], self.generation[layer]
-        assert isinstance(up, nn.Linear)
-        assert isinstance(down, nn.Linear)
+        up, down = _linear(self.recognition[layer]), _linear(self.generation[layer])
         up.weight.copy_(machine.weight.T)
         up.bias.copy_(machine.hidden.bias)
         down.weight.copy_(machine.weight)
@@ -141,8 +140,7 @@ class DeepClassifier(nn.Module):
         """Take the weights of a trained network."""
         for mine, theirs in zip(self.layers, network.recognition, strict=False):
             mine.load_state_dict(theirs.state_dict())
-        last = self.layers[-1]
-        assert isinstance(last, nn.Linear)
+        last = _linear(self.layers[-1])
         last.weight.copy_(network.top.weight[: last.in_features].T)
         last.bias.copy_(network.top.hidden.bias)
         self.output.weight.mul_(0.1)  # what is learned already should not be washed away by a random output
@@ -161,21 +159,43 @@ class DeepClassifier(nn.Module):
 
 
 def layer_machine(network: DeepBeliefNetwork, layer: int, mean: Tensor) -> RestrictedBoltzmannMachine:
-    """A fresh machine for a place in a network; `mean` is that of its inputs, classes left out."""
-    if layer < len(network.recognition):
-        above = network.recognition[layer]
-        assert isinstance(above, nn.Linear)
-        return RestrictedBoltzmannMachine(BernoulliUnits.fitted(mean), _off(above.out_features))
-    visible = (
-        LabelledUnits.fitted_with_labels(mean, network.classes) if network.classes else BernoulliUnits.fitted(mean)
-    )
-    return RestrictedBoltzmannMachine(visible, _off(network.top.hidden.size))
+    """A fresh machine for a place in a network; `mean` is that of its inputs, classes left out.
+
+    Where it has hidden units enough, it begins as the machine below turned over: with the transposed weights, what
+    were visible units below are hidden units here. It then gives its inputs the same probabilities as the machine
+    below, so that the bound of the network begins at the likelihood reached, and learning can only raise it (Hinton et
+    al. 2006, §4).
+    """
+    at_top = layer == len(network.recognition)
+    hidden = network.top.hidden.size if at_top else _linear(network.recognition[layer]).out_features
+    labelled = at_top and network.classes > 0
+    visible = LabelledUnits.fitted_with_labels(mean, network.classes) if labelled else BernoulliUnits.fitted(mean)
+    machine = RestrictedBoltzmannMachine(visible, _off(hidden))
+    if layer:
+        up, down = _linear(network.recognition[layer - 1]), _linear(network.generation[layer - 1])
+        if down.out_features <= hidden:
+            _turn_over(machine, up, down)
+    return machine
+
+
+@torch.no_grad()
+def _turn_over(machine: RestrictedBoltzmannMachine, up: nn.Linear, down: nn.Linear) -> None:
+    """Begin as the machine below whose weights these are; further hidden units are left as they are."""
+    features, pixels = up.out_features, down.out_features
+    machine.weight[:features, :pixels] = up.weight.cpu()
+    machine.visible.bias[:features] = up.bias.cpu()
+    machine.hidden.bias[:pixels] = down.bias.cpu()
 
 
 def _machine(visible: int, hidden: int, classes: int) -> RestrictedBoltzmannMachine:
     nothing = torch.zeros(visible + classes)
     units = LabelledUnits(nothing, classes) if classes else BernoulliUnits(nothing)
     return RestrictedBoltzmannMachine(units, _off(hidden))
+
+
+def _linear(layer: nn.Module) -> nn.Linear:
+    assert isinstance(layer, nn.Linear)
+    return layer
 
 
 def _off(size: int) -> BernoulliUnits:

@@ -99,10 +99,8 @@ class RestrictedBoltzmannMachine(nn.Module):
     def contrast(self, data: tuple[Tensor, Tensor], model: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
         """The gradient of Σ F(data) - F(model), in closed form, by parameter.
 
-        Each side is the visible units and E[h | v]. For the weights it is Σ s(v')ᵀ E[h | v'] - Σ s(v)ᵀ E[h | v], one
-        product for both sums.
+        Each side is the visible units and E[h | v]. For the weights it is Σ s(v')ᵀ E[h | v'] - Σ s(v)ᵀ E[h | v].
         """
-        seen = torch.cat([-self.visible.scaled(data[0]), self.visible.scaled(model[0])])
         told: tuple[Tensor, Tensor] = (data[0], model[0])  # only Gaussian pixels look
         if isinstance(self.visible, GaussianPixels):
             told = (self.tell_visible(data[1]), self.tell_visible(model[1]))
@@ -111,7 +109,8 @@ class RestrictedBoltzmannMachine(nn.Module):
             "hidden": self.hidden.contrast(data[1], model[1], told),
         }
         gradients = {f"{layer}.{name}": each for layer, found in by_layer.items() for name, each in found.items()}
-        gradients["weight"] = seen.T @ torch.cat([data[1], model[1]])
+        by_model = self.visible.scaled(model[0]).T @ model[1]
+        gradients["weight"] = by_model.addmm_(self.visible.scaled(data[0]).T, data[1], alpha=-1)
         return gradients
 
 

@@ -13,13 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.models.energy.draws import bernoulli
+
 LEAST_MEAN = 0.002  # a pixel that was never on may be on yet
 LEAST_LOG_VARIANCE = -6.0  # a pixel that never changes would have a density without bound
-
-
-def bernoulli(chances: Tensor) -> Tensor:
-    """1 with the given chance, else 0."""
-    return torch.rand_like(chances).lt_(chances)
 
 
 class Units(nn.Module, ABC):

@@ -6,7 +6,8 @@ from seqloom.models.latent.mixture import BernoulliMixture
 from seqloom.models.latent.noise import corrupt
 from seqloom.models.latent.paths import plane, spherical, straight, traversal
 from seqloom.models.latent.pca import Pca
-from seqloom.models.latent.vae import Vae, divergence
+from seqloom.models.latent.vae import Vae
+from seqloom.models.latent.variational import Variational, divergence
 
 __all__ = [
     "Autoencoder",
@@ -14,6 +15,7 @@ __all__ = [
     "Coder",
     "Pca",
     "Vae",
+    "Variational",
     "corrupt",
     "divergence",
     "plane",

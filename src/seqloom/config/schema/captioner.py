@@ -1,0 +1,61 @@
+"""Captioners: an image encoder, a decoder that looks at what it encoded, an output layer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from seqloom.config.schema.base import Probability, Schema, Size
+from seqloom.config.schema.language import EmbeddingConfig
+from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
+from seqloom.config.schema.seq2seq import DecoderConfig, RecurrentDecoderConfig
+
+
+class CnnEncoderConfig(Schema):
+    kind: Literal["cnn"] = "cnn"
+    """Convolutions, whose grid of features the decoder reads (Xu et al. 2015)."""
+    channels: Annotated[tuple[Size, ...], Field(min_length=1)] = (32, 64, 128)
+    """Of each stage; a stage halves height and width. The last is the size of the memory."""
+    dropout: Probability = 0.0
+    """Dropout on the features."""
+    positions: Literal["learned", "sinusoidal"] = "learned"
+    """How the decoder learns where a place is: a vector for each, or waves down and across."""
+
+
+class VitEncoderConfig(Schema):
+    kind: Literal["vit"] = "vit"
+    """Patches of the image, read by a Transformer as if they were words (Dosovitskiy et al. 2021)."""
+    patch: Size = 8
+    """Width and height of a patch in pixels; a divisor of the image's."""
+    size: Size = 128
+    """Size of the vectors; a multiple of `heads`."""
+    layers: Size = 4
+    """Self-attention layers."""
+    heads: Size = 4
+    """Attention heads."""
+    feedforward: Size | None = None
+    """Inner size of the position-wise network; four times `size` when not given."""
+    dropout: Probability = 0.0
+    """Dropout on patches, attention and residual branches."""
+    positions: Literal["learned", "sinusoidal"] = "learned"
+    """How the network learns where a patch is: a vector for each, or waves down and across."""
+
+    @model_validator(mode="after")
+    def heads_divide_size(self) -> VitEncoderConfig:
+        if self.size % self.heads:
+            raise ValueError(f"size ({self.size}) must be a multiple of heads ({self.heads})")
+        return self
+
+
+ImageEncoderConfig = Annotated[CnnEncoderConfig | VitEncoderConfig, Field(discriminator="kind")]
+
+
+class CaptionerConfig(Schema):
+    kind: Literal["captioner"] = "captioner"
+    """p(caption | image): an image encoder, and a decoder that writes what is there."""
+    encoder: ImageEncoderConfig = CnnEncoderConfig()
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    """Of the captions' words."""
+    decoder: DecoderConfig = RecurrentDecoderConfig()
+    output: OutputConfig = SoftmaxOutput()

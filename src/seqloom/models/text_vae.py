@@ -1,0 +1,113 @@
+"""The sequence VAE: a code behind each sentence, and a decoder that writes it word by word."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.config.schema import TextVaeConfig
+from seqloom.data.units import UnitBatch
+from seqloom.models.conditional import Conditional
+from seqloom.models.latent.variational import divergence, normal_head
+from seqloom.nn import Embedding, OutputLayer
+from seqloom.nn.build import build_decoder, build_encoder
+from seqloom.nn.decoders import Decoder
+from seqloom.nn.encoders import Encoder, Encoding
+from seqloom.nn.output import Plan, build_output
+from seqloom.text.special import UNK
+
+AT_ONCE = {"cpu": 1 << 23, "cuda": 1 << 28}  # probabilities computed together where a sentence has many codes
+
+
+class TextVae(Conditional):
+    """p(x) = ∫ N(z; 0, I) Π_t p(x_t | x_<t, z) dz, with q(z | x) = N(z; μ(x), diag σ(x)²) to learn it by
+    (Bowman et al. 2016, https://arxiv.org/abs/1511.06349).
+
+        ELBO(x) = E_q[log p(x | z)] - KL(q(z | x) ‖ p(z))  <=  log p(x)
+        log p(x) ≈ log (w₁ + ... + w_k) / k,  w = p(x | z) p(z) / q(z | x),  z ~ q(z | x)
+
+    The estimate lies below log p(x) on average, and reaches it as k grows (Burda et al. 2016).
+
+    By the step protocol it is a model of text given a source, and the source is z [rows, size]; without one, z is drawn
+    from the prior. The decoder's memory has one place, z.
+    """
+
+    def __init__(
+        self, size: int, embedding: Embedding, encoder: Encoder, decoder: Decoder, output: OutputLayer
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.embedding, self.encoder, self.decoder, self.output = embedding, encoder, decoder, output
+        self.head = nn.Linear(encoder.output_size, 2 * size)
+        self.vocabulary_size = output.vocabulary_size
+
+    # ---------------------------------------------------------------------------------------------------- codes
+
+    def posterior(self, batch: UnitBatch) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of q(z | x), [rows, size] each."""
+        known: Encoding = self.encoder(self.embedding(batch.targets), batch.lengths)
+        return normal_head(self.head(known.last), "log-variance")
+
+    def prior(self, size: int) -> Tensor:
+        """Codes drawn from N(0, I): [size, numbers in a code]"""
+        return torch.randn(size, self.size, device=self.device)
+
+    # ------------------------------------------------------------------------------------- what `Conditional` asks
+
+    def source_of(self, batch: UnitBatch) -> Tensor:
+        """A code for each row, drawn from q(z | x) as μ + σ ε: gradients flow through μ and σ."""
+        mean, deviation = self.posterior(batch)
+        return mean + deviation * torch.randn_like(mean)
+
+    def encode(self, source: Tensor) -> Encoding:
+        return Encoding(source.unsqueeze(1), source.new_ones(len(source), 1, dtype=torch.bool), source)
+
+    def checked(self, source: Any, size: int) -> Tensor:
+        if source is None:
+            return self.prior(size)
+        if not isinstance(source, Tensor) or source.shape != (size, self.size):
+            raise ValueError(f"a text VAE starts from codes of {self.size} numbers, one row for each sequence")
+        return source.to(self.device)
+
+    # --------------------------------------------------------------------------------------------------- bounds
+
+    def elbo(self, batch: UnitBatch) -> tuple[Tensor, Tensor]:
+        """The two parts of the bound: E_q[log p(x | z)] by one draw, [rows], and the divergence of each number of the
+        codes in closed form, [rows, size]. ELBO = the first - the sum of the second."""
+        mean, deviation = self.posterior(batch)
+        codes = mean + deviation * torch.randn_like(mean)
+        return self.log_prob(batch.targets, codes), divergence(mean, deviation)
+
+    def log_weights(self, batch: UnitBatch, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """log w of the codes μ + σ ε with noise ε [samples, rows, size] from N(0, I), and the part of it that comes
+        from `<unk>`: [samples, rows] each."""
+        mean, deviation = self.posterior(batch)
+        codes = mean + deviation * noise
+        # log p(z) - log q(z | x) = Σ -½ z² + ½ ε² + log σ: the rest cancels
+        ratio = (0.5 * (noise.square() - codes.square()) + deviation.log()).sum(-1)
+        tokens = batch.targets.repeat(len(noise), 1)  # [samples * rows, time]
+        log_probs = self.token_log_probs(tokens, codes.flatten(0, 1))
+        unknown = log_probs.masked_fill(tokens != UNK, 0.0).sum(1)
+        return ratio + log_probs.sum(1).view_as(ratio), unknown.view_as(ratio)
+
+    @torch.no_grad()
+    def importance_log_prob(self, batch: UnitBatch, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(x) by importance sampling with the weights of this noise, and the same with the factors of `<unk>` left
+        out: [rows] each."""
+        at_once = AT_ONCE.get(self.device.type, AT_ONCE["cpu"])
+        part = max(1, at_once // (batch.targets.numel() * self.vocabulary_size))
+        found = [self.log_weights(batch, several) for several in noise.split(part)]
+        whole, unknown = (torch.cat(several).double() for several in zip(*found, strict=True))
+        return whole.logsumexp(0) - math.log(len(noise)), (whole - unknown).logsumexp(0) - math.log(len(noise))
+
+
+def build_text_vae(config: TextVaeConfig, vocabulary_size: int, plan: Plan | None = None) -> TextVae:
+    """The model that a configuration describes, with fresh weights; `plan`: as for `build_output`."""
+    embedding = Embedding(vocabulary_size, **config.embedding.model_dump(exclude={"vectors"}))
+    encoder = build_encoder(config.encoder, embedding.output_size)
+    decoder = build_decoder(config.decoder, embedding.output_size, config.size)
+    output = build_output(config.output, decoder.output_size, vocabulary_size, plan, embedding.weight)
+    return TextVae(config.size, embedding, encoder, decoder, output)

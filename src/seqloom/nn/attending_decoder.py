@@ -1,0 +1,48 @@
+"""From a vector and a sentence to an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.nn.decoders.transformer import CrossAttention
+from seqloom.nn.encoders import Encoding
+from seqloom.nn.image_layers import ACTIVATIONS, ConvolutionDecoder, Shape
+
+
+class AttendingDecoder(nn.Module):
+    """A convolutional decoder whose smallest image looks at the words: what stands where is decided there.
+
+    g_p = W_p v                            a place p of the smallest image, from the vector v
+    h_p = g_p + Attention(g_p + e_p, m)    e_p: where p is, learned; m: the memory of the sentence, both normed
+    x   = transposed convolutions of (h + convolution of h)
+    """
+
+    def __init__(
+        self, size: int, memory_size: int, heads: int, channels: Sequence[int], shape: Shape, activation: str = "relu"
+    ) -> None:
+        super().__init__()
+        self.image = ConvolutionDecoder(size, channels, shape, activation)
+        width, high, wide = self.image.smallest
+        self.places = nn.Parameter(torch.randn(high * wide, width))
+        self.norm, self.memory_norm = nn.LayerNorm(width), nn.LayerNorm(memory_size)
+        self.attention = CrossAttention(width, memory_size, heads, dropout=0.0)
+        self.mixing = nn.Sequential(
+            ACTIVATIONS[activation](),
+            nn.Conv2d(width, width, 3, padding=1),
+            ACTIVATIONS[activation](),
+            nn.Conv2d(width, width, 3, padding=1),
+        )
+
+    def forward(self, vectors: Tensor, encoding: Encoding) -> Tensor:
+        """vectors [sentences · draws, size], the draws of a sentence together -> images of as many rows, any real
+        numbers."""
+        grid: Tensor = self.image.start(vectors).unflatten(-1, self.image.smallest)
+        places = grid.flatten(2).mT  # [rows, places, channels]
+        words = self.attention.prepare(self.memory_norm(encoding.memory))
+        places = places + self.attention(self.norm(places + self.places), words, encoding.mask)
+        hidden = places.mT.unflatten(-1, grid.shape[2:])
+        pixels: Tensor = self.image.layers(hidden + self.mixing(hidden))
+        return pixels

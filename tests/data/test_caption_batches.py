@@ -1,0 +1,76 @@
+"""Batches of images with captions: rows belong together, and the position says what comes next."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from seqloom.config.schema import WordText
+from seqloom.data.caption_batches import CaptionBatches, CaptionStore
+from seqloom.data.captions import CaptionedImages
+from seqloom.text import train_tokenizer
+from seqloom.text.special import BOS, EOS, PAD
+
+NAMES = ("one", "one and two", "and", "two two two", "and one")
+
+
+@pytest.fixture
+def store() -> CaptionStore:
+    """Image n is all of level n; the image of every second one has two captions."""
+    images = np.repeat(np.arange(5, dtype=np.uint8), 6).reshape(5, 2, 3)
+    captions = tuple((name, name + " one") if number % 2 else (name,) for number, name in enumerate(NAMES))
+    return CaptionStore(CaptionedImages(images, captions), train_tokenizer(WordText(), NAMES))
+
+
+def test_every_caption_stands_beside_its_image(store: CaptionStore) -> None:
+    assert len(store) == 7
+    assert store.owners.tolist() == [0, 1, 1, 2, 3, 3, 4]
+    batch = store.batch(np.array([6, 2]))
+    assert torch.equal(batch.images[:, 0, 0, 0] * 255, torch.tensor([4.0, 1.0]))
+    assert batch.images.shape == (2, 1, 2, 3)
+    assert batch.target_lengths.tolist() == [3, 5]
+    assert batch.tokens == 8 == len(batch.places)
+
+
+def test_inputs_are_the_targets_shifted(store: CaptionStore) -> None:
+    batch = store.batch(np.arange(7))
+    for inputs, targets, length in zip(
+        batch.target_inputs.tolist(), batch.targets.tolist(), batch.target_lengths.tolist(), strict=True
+    ):
+        assert inputs[:length] == [BOS, *targets[: length - 1]]
+        assert targets[length - 1] == EOS
+        assert set(inputs[length:]) <= {PAD}
+        assert set(targets[length:]) <= {PAD}
+
+
+def test_an_epoch_has_every_caption_once(store: CaptionStore) -> None:
+    batches = CaptionBatches(store, 1)
+    for _ in range(2):
+        seen = [next(batches) for _ in range(batches.batches_per_epoch)]
+        rows = sorted((float(batch.images.max()), *batch.targets[0].tolist()) for batch in seen)
+        assert len(set(rows)) == len(store) == 7
+
+
+@pytest.mark.parametrize("done", [0, 2, 3, 5])
+def test_going_on_from_a_position_gives_the_same_batches(store: CaptionStore, done: int) -> None:
+    batches = CaptionBatches(store, 2, seed=3)
+    for _ in range(done):
+        next(batches)
+    position = batches.position()
+    after = [next(batches) for _ in range(4)]
+    again = CaptionBatches(store, 2, seed=3)
+    again.seek(position)
+    for batch in after:
+        other = next(again)
+        assert torch.equal(other.targets, batch.targets)
+        assert torch.equal(other.images, batch.images)
+
+
+def test_rows_and_the_order_of_evaluation(store: CaptionStore) -> None:
+    batch = store.batch(np.arange(7))
+    part = batch.rows(2, 5)
+    assert torch.equal(part.targets, batch.targets[2:5])
+    assert torch.equal(part.images, batch.images[2:5])
+    numbers = [found.tolist() for found, _ in store.batches(3)]
+    assert numbers == [[0, 1, 2], [3, 4, 5], [6]]

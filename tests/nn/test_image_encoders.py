@@ -1,0 +1,94 @@
+"""Image encoders: what becomes of an image depends on that image alone, and patches are what they are called."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from seqloom.errors import ConfigError
+from seqloom.nn.image_encoders import CnnEncoder, ImageEncoder, LearnedGrid, SinusoidalGrid, VitEncoder, patches
+
+
+def encoders(shape: tuple[int, int, int]) -> list[ImageEncoder]:
+    torch.manual_seed(0)
+    return [
+        CnnEncoder(shape, (4, 6)).eval(),
+        CnnEncoder(shape, (4, 6), positions="sinusoidal").eval(),
+        VitEncoder(shape, patch=4, size=8, layers=2, heads=2).eval(),
+        VitEncoder(shape, patch=2, size=8, layers=1, heads=2, positions="sinusoidal").eval(),
+    ]
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 12, 8)])
+def test_a_vector_for_every_place_of_the_grid(shape: tuple[int, int, int]) -> None:
+    for encoder in encoders(shape):
+        found = encoder(torch.rand(3, *shape))
+        rows, columns = encoder.grid
+        assert found.memory.shape == (3, rows * columns, encoder.output_size)
+        assert found.mask.all()
+        assert found.mask.shape == (3, rows * columns)
+        assert torch.allclose(found.last, found.memory.mean(1))
+
+
+def test_sides_that_do_not_halve_evenly() -> None:
+    encoder = CnnEncoder((1, 9, 7), (2, 2)).eval()
+    assert encoder.grid == (3, 2)
+    assert encoder(torch.rand(2, 1, 9, 7)).memory.shape == (2, 6, 2)
+
+
+def test_an_image_does_not_depend_on_its_neighbours() -> None:
+    images = torch.rand(4, 1, 8, 8)
+    for encoder in encoders((1, 8, 8)):
+        together, alone = encoder(images).memory[2], encoder(images[2:3]).memory[0]
+        assert torch.allclose(together, alone, atol=1e-5)
+
+
+def test_places_are_told_apart_where_the_image_is_the_same_everywhere() -> None:
+    flat = torch.full((1, 1, 8, 8), 0.5)
+    vit = VitEncoder((1, 8, 8), patch=4, size=8, layers=1, heads=2, positions="sinusoidal").eval()
+    memory = vit(flat).memory[0]
+    assert not torch.allclose(memory[0], memory[1], atol=1e-3)
+    assert not torch.allclose(memory[0], memory[2], atol=1e-3)
+
+
+def test_patches_are_those_of_unfold() -> None:
+    images = torch.rand(2, 3, 8, 12)
+    theirs = F.unfold(images, kernel_size=4, stride=4).transpose(1, 2)
+    assert torch.equal(patches(images, 4), theirs)
+
+
+def test_patches_by_hand() -> None:
+    image = torch.arange(16.0).view(1, 1, 4, 4)
+    assert patches(image, 2)[0].tolist() == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
+
+
+def test_patch_embedding_is_a_strided_convolution() -> None:
+    torch.manual_seed(0)
+    encoder = VitEncoder((2, 8, 8), patch=4, size=6, layers=1, heads=2)
+    images = torch.rand(2, 2, 8, 8)
+    kernels = encoder.embed.weight.view(6, 2, 4, 4)
+    convolved = F.conv2d(images, kernels, encoder.embed.bias, stride=4).flatten(2).transpose(1, 2)
+    assert torch.allclose(encoder.embed(patches(images, 4)), convolved, atol=1e-6)
+
+
+def test_positions_down_and_across() -> None:
+    grid = SinusoidalGrid(2, 3, 8)
+    assert grid.waves.shape == (6, 8)
+    assert grid.waves[4, 0].item() == pytest.approx(math.sin(1))  # second row
+    assert grid.waves[4, 4].item() == pytest.approx(math.sin(1))  # second column
+    assert grid.waves[2, 0].item() == 0.0
+    assert grid.waves[2, 4].item() == pytest.approx(math.sin(2))
+    assert "waves" not in grid.state_dict()
+    assert LearnedGrid(2, 3, 8).weight.shape == (6, 8)
+    with pytest.raises(ConfigError, match="choose 8"):
+        SinusoidalGrid(2, 2, 7)
+
+
+def test_a_patch_that_does_not_divide_the_image_names_what_to_set() -> None:
+    with pytest.raises(
+        ConfigError, match=r"patches of 5×5 .* images of 12×10: set data\.size .* model\.encoder\.patch"
+    ):
+        VitEncoder((1, 10, 12), patch=5)
