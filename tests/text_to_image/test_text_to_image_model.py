@@ -163,5 +163,5 @@ def test_training_begins_at_the_mean_image() -> None:
     before = {name: value.clone() for name, value in painter.state_dict().items()}
     painter.begin(mean)
     changed = [name for name, value in painter.state_dict().items() if not torch.equal(value, before[name])]
-    assert changed == ["decoder.image.layers.3.bias"]
-    assert torch.sigmoid(painter.decoder.image.layers[3].bias).item() == pytest.approx(0.2)
+    assert changed == ["decoder.finishing.3.bias"]
+    assert torch.sigmoid(painter.decoder.finishing[3].bias).item() == pytest.approx(0.2)

@@ -136,6 +136,7 @@ def draw(
     n: Annotated[int, typer.Option(min=1, help="How many images of each text.")] = 8,
     out: Annotated[Path, typer.Option(help="The picture, a row for each text.")] = Path("drawn.png"),
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other images.")] = 0,
+    temperature: Annotated[float, typer.Option(min=0, help="Below 1 more as one expects, above 1 wilder.")] = 1.0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -156,7 +157,7 @@ def draw(
     model = load_image_model(run, device)
     if not isinstance(model, TrainedTextToImage):
         raise UserError(f"{run} is a model of kind {model.kind!r}: a model of kind 'text-to-image' is needed here")
-    drawn = model.draw(texts, seed, n)
+    drawn = model.draw(texts, seed, n, temperature)
     save_sheet(drawn, out, columns=n)
     if not json:
         typer.echo(str(out))

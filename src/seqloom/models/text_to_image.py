@@ -42,7 +42,7 @@ class TextToImage(Variational):
 
     def begin(self, mean: Tensor) -> None:
         """Begin with the mean image [channels, height, width]."""
-        self.decoder.image.begin_at(self.pixels.decoded(mean))
+        self.decoder.begin_at(self.pixels.decoded(mean))
 
     def read(self, source: Source) -> Encoding:
         """What the text encoder knows of sentences."""

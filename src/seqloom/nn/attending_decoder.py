@@ -17,14 +17,16 @@ class AttendingDecoder(nn.Module):
 
     g_p = W_p v                            a place p of the smallest image, from the vector v
     h_p = g_p + Attention(g_p + e_p, m)    e_p: where p is, learned; m: the memory of the sentence, both normed
-    x   = transposed convolutions of (h + convolution of h)
+    x   = convolutions of what transposed convolutions make of (h + convolution of h)
+
+    The last convolutions work at full size, where a line is a pixel wide.
     """
 
     def __init__(
         self, size: int, memory_size: int, heads: int, channels: Sequence[int], shape: Shape, activation: str = "relu"
     ) -> None:
         super().__init__()
-        self.image = ConvolutionDecoder(size, channels, shape, activation)
+        self.image = ConvolutionDecoder(size, channels, (channels[0], *shape[1:]), activation)
         width, high, wide = self.image.smallest
         self.places = nn.Parameter(torch.randn(high * wide, width))
         self.norm, self.memory_norm = nn.LayerNorm(width), nn.LayerNorm(memory_size)
@@ -35,6 +37,20 @@ class AttendingDecoder(nn.Module):
             ACTIVATIONS[activation](),
             nn.Conv2d(width, width, 3, padding=1),
         )
+        self.finishing = nn.Sequential(
+            ACTIVATIONS[activation](),
+            nn.Conv2d(channels[0], channels[0], 3, padding=1),
+            ACTIVATIONS[activation](),
+            nn.Conv2d(channels[0], shape[0], 3, padding=1),
+        )
+
+    @torch.no_grad()
+    def begin_at(self, image: Tensor) -> None:
+        """Let what is given out before anything is learned lie around the mean of each channel of an image."""
+        last = self.finishing[-1]
+        assert isinstance(last, nn.Conv2d)
+        assert last.bias is not None
+        last.bias.copy_(image.mean((1, 2)))
 
     def forward(self, vectors: Tensor, encoding: Encoding) -> Tensor:
         """vectors [sentences · draws, size], the draws of a sentence together -> images of as many rows, any real
@@ -44,5 +60,5 @@ class AttendingDecoder(nn.Module):
         words = self.attention.prepare(self.memory_norm(encoding.memory))
         places = places + self.attention(self.norm(places + self.places), words, encoding.mask)
         hidden = places.mT.unflatten(-1, grid.shape[2:])
-        pixels: Tensor = self.image.layers(hidden + self.mixing(hidden))
+        pixels: Tensor = self.finishing(self.image.layers(hidden + self.mixing(hidden)))
         return pixels

@@ -64,15 +64,16 @@ class TrainedTextToImage(TrainedImageModel):
 
     # -------------------------------------------------------------------------------------------------- drawing
 
-    def draw(self, texts: str | Sequence[str], seed: int = 0, n: int = 1) -> Pixels:
+    def draw(self, texts: str | Sequence[str], seed: int = 0, n: int = 1, temperature: float = 1.0) -> Pixels:
         """`n` images of each text, those of one text together: [texts · n, height, width], or [..., 3] in colour.
 
-        All texts share the `n` codes that follow from the seed: a text is drawn the same whatever stands beside it. An
+        Codes are drawn from the prior with `temperature` for a deviation: below 1 images are more alike, and more as
+        one expects them. All texts share the `n` codes that follow from the seed: a text is drawn the same whatever stands beside it. An
         error names a word that the model does not know.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         self._refuse_unknown(texts)
-        return self._painted(texts, self._codes(n, seed).expand(len(texts), -1, -1))
+        return self._painted(texts, temperature * self._codes(n, seed).expand(len(texts), -1, -1))
 
     def sample(self, size: int, seed: int = 0, labels: Any = None, **_: Any) -> Pixels:
         """Draw held-out captions, in their order, over again if there are fewer."""
@@ -80,9 +81,9 @@ class TrainedTextToImage(TrainedImageModel):
         captions = first_captions(self.captioned())
         return self.draw_each([captions[number % len(captions)] for number in range(size)], seed)
 
-    def draw_each(self, texts: Sequence[str], seed: int = 0) -> Pixels:
+    def draw_each(self, texts: Sequence[str], seed: int = 0, temperature: float = 1.0) -> Pixels:
         """One image of each text, each with a code of its own; what is unknown reads `<unk>`."""
-        return self._painted(texts, self._codes(len(texts), seed).unsqueeze(1))
+        return self._painted(texts, temperature * self._codes(len(texts), seed).unsqueeze(1))
 
     def interpolate(self, text: str, seed: int = 0, steps: int = 11) -> Pixels:
         """One text along the arc between two codes: what changes is what the text leaves open."""
