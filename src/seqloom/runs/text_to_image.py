@@ -68,8 +68,8 @@ class TrainedTextToImage(TrainedImageModel):
         """`n` images of each text, those of one text together: [texts · n, height, width], or [..., 3] in colour.
 
         Codes are drawn from the prior with `temperature` for a deviation: below 1 images are more alike, and more as
-        one expects them. All texts share the `n` codes that follow from the seed: a text is drawn the same whatever stands beside it. An
-        error names a word that the model does not know.
+        one expects them. All texts share the `n` codes that follow from the seed: a text is drawn the same whatever
+        stands beside it. An error names a word that the model does not know.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         self._refuse_unknown(texts)
