@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.tables import Table
+from benchmarks.timing import epochs_in_turns
 from seqloom.config.schema import OptimizerConfig, RbmConfig, TrainingConfig
 from seqloom.data.image_batches import ImageBatches
 from seqloom.data.images import ImageSet, load_images
@@ -46,16 +45,8 @@ def run_energy(source: str, sizes: EnergySizes, say: Callable[[str], None]) -> T
         "plain PyTorch": lambda: _plain(rows, sizes),
         "scikit-learn": lambda: _scikit_learn(rows, sizes),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for repetition in range(sizes.repetitions + 1):
-        for name, run in contestants.items():
-            say(f"{name}, {'warm-up' if repetition == 0 else repetition}")
-            began = time.perf_counter()
-            run()
-            if repetition:
-                seconds[name].append(time.perf_counter() - began)
-    floor = statistics.median(seconds["products alone"])
-    medians = {name: statistics.median(found) for name, found in seconds.items()}
+    medians = epochs_in_turns(contestants, sizes.repetitions, say)
+    floor = medians["products alone"]
     lines = [[name, f"{median:.2f}", f"{median / floor:.2f}"] for name, median in medians.items()]
     note = (
         f"One epoch of CD-1: {len(rows):,} images of {rows.size(1)} pixels, {sizes.hidden} hidden units, batches of "

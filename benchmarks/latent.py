@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.tables import Table
+from benchmarks.timing import epochs_in_turns
 from seqloom.config.schema import DenseNetworks, OptimizerConfig, TrainingConfig, VaeConfig
 from seqloom.data.image_batches import ImageBatches
 from seqloom.data.images import ImageSet, load_images
@@ -49,15 +48,7 @@ def run_latent(source: str, sizes: LatentSizes, say: Callable[[str], None]) -> T
         "plain PyTorch": lambda: _plain(rows, sizes),
         "pythae": lambda: _pythae(rows, sizes),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for repetition in range(sizes.repetitions + 1):
-        for name, run in contestants.items():
-            say(f"{name}, {'warm-up' if repetition == 0 else repetition}")
-            began = time.perf_counter()
-            run()
-            if repetition:
-                seconds[name].append(time.perf_counter() - began)
-    medians = {name: statistics.median(found) for name, found in seconds.items()}
+    medians = epochs_in_turns(contestants, sizes.repetitions, say)
     floor, peer = medians["products alone"], medians["pythae"]
     lines = [
         [name, f"{median:.2f}", f"{median / floor:.2f}", f"{peer / median:.2f}"] for name, median in medians.items()

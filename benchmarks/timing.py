@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -107,3 +107,16 @@ def _time(call: Call, count: int, device: torch.device) -> float:
 def _synchronise(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def epochs_in_turns(contestants: Mapping[str, Call], repetitions: int, say: Callable[[str], None]) -> dict[str, float]:
+    """The median seconds of calls that are long enough to be timed alone, after one of each to warm up."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for repetition in range(repetitions + 1):
+        for name, run in contestants.items():
+            say(f"{name}, {repetition or 'warm-up'}")
+            began = time.perf_counter()
+            run()
+            if repetition:
+                seconds[name].append(time.perf_counter() - began)
+    return {name: median(found) for name, found in seconds.items()}

@@ -142,10 +142,15 @@ def pair_batch(pairs: PairStore | EncodedPairs, numbers: NDArray[np.int64]) -> P
     """The batch of these pairs."""
     source, source_lengths = padded(pairs.source, numbers)
     targets, target_lengths = padded(pairs.target, numbers)
-    target_inputs = torch.full_like(targets, BOS)
-    target_inputs[:, 1:] = targets[:, :-1]
-    target_inputs[targets == PAD] = PAD
-    return PairBatch(source, target_inputs, targets, source_lengths, target_lengths)
+    return PairBatch(source, shifted(targets), targets, source_lengths, target_lengths)
+
+
+def shifted(targets: Tensor) -> Tensor:
+    """What a decoder reads before each of targets [rows, T]: `<bos>`, then the target before; padding stays."""
+    inputs = torch.full_like(targets, BOS)
+    inputs[:, 1:] = targets[:, :-1]
+    inputs[targets == PAD] = PAD
+    return inputs
 
 
 def padded(sequences: Ragged, numbers: NDArray[np.int64]) -> tuple[Tensor, Tensor]:

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqloom.data.buckets import padded
+from seqloom.data.buckets import padded, shifted
 from seqloom.data.captions import CaptionedImages
 from seqloom.data.image_batches import as_floats
 from seqloom.data.ragged import Ragged
 from seqloom.text import Tokenizer
-from seqloom.text.special import BOS, PAD
+from seqloom.text.special import PAD
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,7 @@ class CaptionStore:
     def batch(self, numbers: NDArray[np.int64]) -> CaptionBatch:
         """The batch of some captions."""
         targets, lengths = padded(self.captions, numbers)
-        inputs = torch.full_like(targets, BOS)
-        inputs[:, 1:] = targets[:, :-1]
-        inputs[targets == PAD] = PAD
-        return CaptionBatch(as_floats(self.images[self.owners[numbers]]), inputs, targets, lengths)
+        return CaptionBatch(as_floats(self.images[self.owners[numbers]]), shifted(targets), targets, lengths)
 
     def batches(self, rows: int) -> Iterator[tuple[NDArray[np.int64], CaptionBatch]]:
         """All captions once, in their order, for evaluation: (their numbers, their batch)."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from seqloom.config.schema import TextVaeConfig
 from seqloom.data.units import UnitBatch
 from seqloom.models.conditional import Conditional
-from seqloom.models.latent.variational import divergence, normal_head
+from seqloom.models.latent.variational import divergence, log_ratio, normal_head
 from seqloom.nn import Embedding, OutputLayer
 from seqloom.nn.build import build_decoder, build_encoder
 from seqloom.nn.decoders import Decoder
@@ -86,8 +86,7 @@ class TextVae(Conditional):
         from `<unk>`: [samples, rows] each."""
         mean, deviation = self.posterior(batch)
         codes = mean + deviation * noise
-        # log p(z) - log q(z | x) = Σ -½ z² + ½ ε² + log σ: the rest cancels
-        ratio = (0.5 * (noise.square() - codes.square()) + deviation.log()).sum(-1)
+        ratio = log_ratio(noise, codes, deviation)
         tokens = batch.targets.repeat(len(noise), 1)  # [samples * rows, time]
         log_probs = self.token_log_probs(tokens, codes.flatten(0, 1))
         unknown = log_probs.masked_fill(tokens != UNK, 0.0).sum(1)

@@ -15,7 +15,7 @@ from torch import Tensor
 from seqloom.config import RunConfig
 from seqloom.config.schema import GanConfig
 from seqloom.data.images import ImageSet
-from seqloom.errors import UserError, did_you_mean
+from seqloom.errors import UserError
 from seqloom.metrics import Scored
 from seqloom.metrics.frechet import class_counts
 from seqloom.models.adversarial import Gan
@@ -87,18 +87,7 @@ class TrainedGan(TrainedImageModel):
             return None
         if labels is None:
             return every_class(self.model, size)
-        several = [labels] * size if isinstance(labels, int | str) else list(labels)
-        if len(several) != size:
-            raise UserError(f"{len(several)} classes for {size} images: give one for all, or one for each")
-        return torch.tensor([self._number(label) for label in several], device=self.device)
-
-    def _number(self, label: int | str) -> int:
-        classes = self.images.classes
-        if isinstance(label, str) and label in classes:
-            return classes.index(label)
-        if str(label).isdecimal() and int(label) < len(classes):
-            return int(label)
-        raise UserError(f"{self.path} knows no class {label!r}{did_you_mean(str(label), classes)}")
+        return torch.tensor(self.images.numbers(labels, size, self.path), device=self.device)
 
     @cached_property
     def judge(self) -> Judge:

@@ -86,12 +86,7 @@ class TrainedDbn(TrainedEnergyModel):
             return None
         if not self.model.classes:
             raise UserError(f"{self.path} was trained without classes: set model.labels=true")
-        given = [labels] * size if isinstance(labels, int | str) else list(labels)
-        names = {name: number for number, name in enumerate(self.images.classes)}
-        numbers = [label if isinstance(label, int) else names.get(label, -1) for label in given]
-        if len(given) != size or not all(0 <= number < self.model.classes for number in numbers):
-            raise UserError(f"labels must be {size} of {', '.join(self.images.classes)}, by name or number")
-        return torch.tensor(numbers, device=self.device)
+        return torch.tensor(self.images.numbers(labels, size, self.path), device=self.device)
 
     @torch.inference_mode()
     def log_prob(self, images: ImageSet | Pixels) -> NDArray[np.float64]:

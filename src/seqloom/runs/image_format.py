@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from seqloom.data.images import ImageSet
-from seqloom.errors import CheckpointError
+from seqloom.errors import CheckpointError, UserError, did_you_mean
 from seqloom.files import write_json
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.image_materials import image_shape
@@ -40,6 +42,21 @@ class ImageFormat:
             raise CheckpointError(
                 f"{folder.images_file} is missing or damaged ({error}); has the training of this run begun?"
             ) from error
+
+    def number(self, label: int | str, run: Path) -> int:
+        """The number of a class of a run, by its name or number."""
+        if str(label) in self.classes:
+            return self.classes.index(str(label))
+        if str(label).isdecimal() and int(label) < len(self.classes):
+            return int(label)
+        raise UserError(f"{run} knows no class {label!r}{did_you_mean(str(label), self.classes)}")
+
+    def numbers(self, labels: Sequence[int | str] | int | str, count: int, run: Path) -> list[int]:
+        """The numbers of the classes of `count` images of a run, given one for all or one for each."""
+        several = [labels] * count if isinstance(labels, int | str) else list(labels)
+        if len(several) != count:
+            raise UserError(f"{len(several)} classes for {count} images: give one for all, or one for each")
+        return [self.number(label, run) for label in several]
 
     def write(self, folder: RunFolder) -> None:
         """Into the folder of a run."""

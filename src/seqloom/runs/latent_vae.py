@@ -14,7 +14,7 @@ from seqloom.config import RunConfig
 from seqloom.config.schema.latent import VaeConfig
 from seqloom.data.image_batches import ImageBatch
 from seqloom.data.images import ImageSet
-from seqloom.errors import UserError, did_you_mean
+from seqloom.errors import UserError
 from seqloom.metrics import Scored
 from seqloom.models.latent import Vae, divergence, plane, traversal
 from seqloom.runs.folder import RunFolder
@@ -71,12 +71,7 @@ class TrainedVae(TrainedLatentModel):
             return None
         if label is None:
             return np.arange(size) % self.model.classes
-        names = list(self.images.classes)
-        if str(label) in names:
-            return np.full(size, names.index(str(label)))
-        if str(label).isdigit() and int(label) < len(names):
-            return np.full(size, int(label))
-        raise UserError(f"{self.path} knows no class {label!r}{did_you_mean(str(label), names)}")
+        return np.full(size, self.images.number(label, self.path))
 
     def encode(self, batch: ImageBatch) -> Tensor:
         """The mean of q(z | x), [rows, size]."""

@@ -51,9 +51,7 @@ class Variational(nn.Module):
         mean, deviation = self.posterior(batch)
         noise = torch.randn(samples, *mean.shape, device=mean.device, dtype=mean.dtype)
         codes = mean + deviation * noise
-        # log p(z) - log q(z | x) = Σ -½ z² + ½ ε² + log σ: the rest cancels
-        ratio = (0.5 * (noise.square() - codes.square()) + deviation.log()).sum(-1)
-        return self.likelihood(batch, codes) + ratio
+        return self.likelihood(batch, codes) + log_ratio(noise, codes, deviation)
 
     def importance_bound(self, batch: Any, samples: int) -> Tensor:
         """The importance-weighted bound with k = `samples`: [rows]"""
@@ -79,6 +77,11 @@ def normal_head(values: Tensor, kind: str) -> tuple[Tensor, Tensor]:
     mean, raw = at_least_single(values).chunk(2, dim=-1)
     deviation = F.softplus(raw) if kind == "softplus" else torch.exp(0.5 * raw)
     return mean, deviation + SMALLEST
+
+
+def log_ratio(noise: Tensor, codes: Tensor, deviation: Tensor) -> Tensor:
+    """log p(z) - log q(z | x) of codes z = μ + σ ε: Σ -½ z² + ½ ε² + log σ, for the rest cancels."""
+    return (0.5 * (noise.square() - codes.square()) + deviation.log()).sum(-1)
 
 
 def divergence(mean: Tensor, deviation: Tensor) -> Tensor:
