@@ -54,6 +54,17 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_page_of_attention_has_the_first_images_only(
+    cli: Cli, run: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seqloom.cli.captions.DRAWN", 3)
+    page = tmp_path / "looks.html"
+    found = cli("generate", run, "--image", folder, "--max-length", 4, "--attention", page)
+    assert len(found.out.splitlines()) == 12
+    assert page.read_text("utf-8").count("<figure") == 3
+    assert "first 3 of 12" in found.err
+
+
 def test_a_line_for_every_image(cli: Cli, run: Path, folder: Path) -> None:
     one = cli("generate", run, "--image", folder / "00.png", "--image", folder / "03.png", "--max-length", 6)
     assert one.code == 0

@@ -85,7 +85,7 @@ def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
     assert set(again.figures()) >= {"log_likelihood_bound", "error"}
     stages = list(dict.fromkeys(entry["stage"] for entry in read_metrics(tmp_path / "run")))
     assert stages == ["layer-1", "layer-2", "up-down", "fine-tuning"]
-    with pytest.raises(UserError, match="knows no class .ten"):
+    with pytest.raises(UserError, match="knows no class 'ten'"):
         again.sample(2, labels=["ten", "two"])
 
 

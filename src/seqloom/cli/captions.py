@@ -7,10 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from seqloom.cli.options import output_file, to_json
 
 if TYPE_CHECKING:
     from seqloom.runs import Decoding, TrainedCaptioner
+
+DRAWN = 50  # images on a page of attention at most: each stands there once more for every word
 
 
 def write_captions(
@@ -42,7 +46,9 @@ def write_captions(
     if attention is not None:
         from seqloom.reports import write_image_attention
 
-        write_image_attention(attention, maps, f"Where {model.path.name} looks")
+        write_image_attention(attention, maps[:DRAWN], f"Where {model.path.name} looks")
+        if len(maps) > DRAWN:
+            typer.echo(f"{attention} shows the first {DRAWN} of {len(maps):,} images", err=True)
 
 
 def _pictures(source: str) -> Iterator[tuple[str, Any]]:
