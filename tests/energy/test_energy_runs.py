@@ -89,6 +89,16 @@ def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
         again.sample(2, labels=["ten", "two"])
 
 
+def test_a_classifier_keeps_the_weights_with_the_fewest_errors(tmp_path: Path) -> None:
+    """What the kept weights misread of the validation images is the least that any validation of the stage found."""
+    settings = [*DBN, "training.steps=24", "data.batch_size=400", "data.valid=digits", "data.test=digits"]
+    trained = seqloom.train("dbn", settings, out=tmp_path / "run")
+    found = [entry for entry in read_metrics(tmp_path / "run" / "fine-tuning") if "valid_loss" in entry]
+    assert len(found) > 2
+    assert trained.figures()["error"].value == pytest.approx(min(entry["valid_loss"] for entry in found))
+    assert found[-1]["valid_cross_entropy"] > 0
+
+
 def test_a_normaliser_that_misses_the_images_is_called_uncertain() -> None:
     """One image behind a wall: forward annealing does not find it, and is sure of itself."""
     torch.manual_seed(0)

@@ -18,17 +18,22 @@ CURVES = {  # what is logged, with its title and its sign: a log-likelihood is s
     "valid_reconstruction": ("Reconstruction error, held-out images", 1),
     "free_energy_gap": ("Free energy: held-out less training images", 1),
     "valid_pseudo_likelihood": ("Pseudo-likelihood (monitoring only)", 1),
-    "valid_error": ("Classification error, held-out images, %", 1),
+    "learning_rate": ("Learning rate", 1),
+}
+CLASSIFIER_CURVES = {
+    "valid_loss": ("Classification error, held-out images, %", 1),
+    "loss": ("Cross-entropy, training", 1),
+    "valid_cross_entropy": ("Cross-entropy, held-out images", 1),
     "learning_rate": ("Learning rate", 1),
 }
 COLUMNS = 2
 
 
-def energy_curves(entries: Sequence[Mapping[str, Any]]) -> Figure:
+def energy_curves(entries: Sequence[Mapping[str, Any]], curves: Mapping[str, tuple[str, int]] = CURVES) -> Figure:
     """A run's `metrics.jsonl`, a panel for each number that was logged."""
     points = {
         title: [(entry["step"], sign * entry[key]) for entry in entries if key in entry]
-        for key, (title, sign) in CURVES.items()
+        for key, (title, sign) in curves.items()
     }
     points = {title: found for title, found in points.items() if found}
     if not points:
@@ -52,6 +57,13 @@ def energy_training_section(entries: Sequence[Mapping[str, Any]], heading: str =
         "What was logged, by optimiser step. The log-likelihood comes from few temperatures of annealing: it serves to "
         "compare moments of one training."
     )
+    return html.section(heading, html.figure(curves, caption))
+
+
+def classifier_training_section(entries: Sequence[Mapping[str, Any]], heading: str) -> html.Markup:
+    """The fine-tuning of a network as a classifier."""
+    curves = svg(energy_curves(entries, CLASSIFIER_CURVES), "Classification error and cross-entropy over the steps")
+    caption = "What was logged, by optimiser step. The weights with the fewest errors on held-out images are kept."
     return html.section(heading, html.figure(curves, caption))
 
 

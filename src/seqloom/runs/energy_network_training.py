@@ -18,7 +18,8 @@ from seqloom.files import atomic_file
 from seqloom.metrics.annealing import log_z_above
 from seqloom.models.energy import DeepBeliefNetwork, DeepClassifier, layer_machine
 from seqloom.reports import write_run_report
-from seqloom.reports.energy import chains_section, energy_training_section
+from seqloom.reports.energy import chains_section, classifier_training_section, energy_training_section
+from seqloom.reports.html import Markup
 from seqloom.runs.energy_network import FINE_TUNED, TrainedDbn, build_classifier, build_network, read_as
 from seqloom.runs.energy_training import WATCHED, all_rows, watch
 from seqloom.runs.folder import RunFolder
@@ -241,7 +242,11 @@ class _Lifted:
 
 @torch.inference_mode()
 def _errors(classifier: DeepClassifier, images: ImageSet, values: Any, device: torch.device) -> dict[str, float]:
-    """-log p of the right class, and the share of images that are taken for another, in percent."""
+    """The share of images that are taken for another class, in percent, and -log p of the right one.
+
+    The errors decide which weights are kept: they go on falling when the cross-entropy has long been rising, for a few
+    images are taken for another class with growing certainty.
+    """
     loss = wrong = 0.0
     for batch in all_batches(images, BATCH, values):
         batch = batch.to(device)
@@ -249,14 +254,14 @@ def _errors(classifier: DeepClassifier, images: ImageSet, values: Any, device: t
         assert batch.labels is not None
         loss -= float(found.gather(1, batch.labels.unsqueeze(1)).sum())
         wrong += float((found.argmax(1) != batch.labels).sum())
-    return {"valid_loss": loss / len(images), "valid_error": 100 * wrong / len(images)}
+    return {"valid_loss": 100 * wrong / len(images), "valid_cross_entropy": loss / len(images)}
 
 
 def report_dbn(trained: TrainedDbn) -> None:
     """`report.html` of the run: its figures, the training of its stages, and samples, of each class if it can."""
     assert isinstance(trained.config.model, DbnConfig)
     path = trained.path
-    sections = [energy_training_section(read_metrics(stage), f"Training: {stage.name}") for stage in _stages(path)]
+    sections = [_training_section(stage) for stage in _stages(path)]
     columns = trained.model.classes
     labels = [number for _ in range(10) for number in range(columns)] if columns else None
     samples = trained.sample(len(labels) if labels else SHOWN, labels=labels)
@@ -268,6 +273,11 @@ def report_dbn(trained: TrainedDbn) -> None:
         {"parameters": trained.parameters} | {name: score.value for name, score in trained.figures().items()},
         chains_section(None, samples, {}, columns or None),
     )
+
+
+def _training_section(stage: Path) -> Markup:
+    section = classifier_training_section if stage.name == FINE_TUNED else energy_training_section
+    return section(read_metrics(stage), f"Training: {stage.name}")
 
 
 def _stages(path: Path) -> list[Path]:
