@@ -290,7 +290,7 @@ def test_presets_are_listed_shown_and_copied(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_corpora_are_listed(cli: Cli) -> None:
-    names = [corpus.name for corpus in bundled()]
+    names = [*(corpus.name for corpus in bundled()), "scenes"]
     assert [record["name"] for record in cli("corpora", "--json").records] == names
     assert [line.split()[0] for line in cli("corpora").out.splitlines()] == names
 

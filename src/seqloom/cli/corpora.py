@@ -15,10 +15,12 @@ def corpora(json: Json = False) -> None:
       seqloom corpora
       seqloom train lstm --set data.train=shakespeare --set data.unit=file --set text.kind=characters
     """
+    from seqloom.data import scenes
     from seqloom.data.corpora import bundled
 
-    for corpus in bundled():
+    found = [(corpus.name, corpus.kind, corpus.description) for corpus in bundled()]
+    for name, kind, description in [*found, ("scenes", "captions", scenes.DESCRIPTION)]:
         if json:
-            print_json({"name": corpus.name, "kind": corpus.kind, "description": corpus.description})
+            print_json({"name": name, "kind": kind, "description": description})
         else:
-            typer.echo(f"{corpus.name:20} {corpus.kind:8} {corpus.description}")
+            typer.echo(f"{name:20} {kind:8} {description}")
