@@ -20,7 +20,7 @@ from PIL import Image
 from seqloom.data.images import load_images
 from seqloom.errors import DataError, did_you_mean
 
-DESCRIPTION = "23,000 scenes of one to three of those digits and clothes, 40×40, each with the sentence that tells of it"
+DESCRIPTION = "23,000 scenes of one to three of those digits and clothes, 40×40, each with its sentence"
 SIDE = 40  # pixels of a scene
 THING = 16  # of a thing in it
 JITTER = 2  # how far it may stand from its place, either way
