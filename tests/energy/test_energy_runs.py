@@ -89,6 +89,21 @@ def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
         again.sample(2, labels=["ten", "two"])
 
 
+def test_images_of_a_class_look_like_real_ones_of_it(tmp_path: Path) -> None:
+    """Most drawn digits are nearest to a real digit of the class that was asked for; by chance it would be a tenth."""
+    annealing = ["model.annealing.steps=50", "model.annealing.valid_steps=20"]
+    stages = ["model.up_down.epochs=0", "model.fine_tuning.epochs=0"]
+    length = ["training.epochs=40", "training.validate_every=2000", "training.optimizer.learning_rate=0.2"]
+    settings = ["model.sizes=[100]", "training.device=cpu", *annealing, *stages, *length]
+    trained = seqloom.train("dbn", settings, out=tmp_path / "run")
+    wanted = np.tile(np.arange(10), 20)
+    drawn = trained.sample(200, labels=wanted.tolist(), steps=100).reshape(200, -1).astype(float)
+    digits = load_images("digits")
+    real = digits.images.reshape(len(digits), -1).astype(float)
+    nearest = digits.labels[((drawn[:, None] - real) ** 2).sum(-1).argmin(1)]
+    assert (nearest == wanted).mean() > 0.5
+
+
 def test_a_classifier_keeps_the_weights_with_the_fewest_errors(tmp_path: Path) -> None:
     """What the kept weights misread of the validation images is the least that any validation of the stage found."""
     settings = [*DBN, "training.steps=24", "data.batch_size=400", "data.valid=digits", "data.test=digits"]
