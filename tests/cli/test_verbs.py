@@ -289,6 +289,20 @@ def test_presets_are_listed_shown_and_copied(cli: Cli, tmp_path: Path) -> None:
     assert "exists already" in cli("presets", "copy", "lstm", copy).error
 
 
+@pytest.mark.parametrize(("fine_tuning", "last"), [(0.2, "fine-tuning"), (0, "layer-2")])
+def test_what_is_said_of_a_training_in_stages_is_of_the_last(
+    cli: Cli, tmp_path: Path, fine_tuning: float, last: str
+) -> None:
+    """The loss of one stage is a likelihood, that of another an error: they do not compare."""
+    short = ["training.steps=4", "training.validate_every=2", "training.device=cpu", "data.valid_fraction=0.3"]
+    annealing = ["model.annealing.steps=20", "model.annealing.valid_steps=10", "model.up_down.epochs=0"]
+    wanted = [*short, *annealing, "model.sizes=[12,12]", f"model.fine_tuning.epochs={fine_tuning}"]
+    (found,) = cli(
+        "train", "dbn", *[word for each in wanted for word in ("--set", each)], "--out", tmp_path / "run", "--json"
+    ).records
+    assert found["stage"] == last
+
+
 def test_corpora_are_listed(cli: Cli) -> None:
     names = [*(corpus.name for corpus in bundled()), "scenes"]
     assert [record["name"] for record in cli("corpora", "--json").records] == names

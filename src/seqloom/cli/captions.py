@@ -34,21 +34,23 @@ def write_captions(
         first = 0
         while batch := list(islice(named, batch_size)):
             pixels = model.pixels([picture for _, picture in batch])
-            found = model.generate(pixels, decoding, first, prefix, attention=attention is not None)
+            looked = attention is not None and first < DRAWN
+            found = model.generate(pixels, decoding, first, prefix, attention=looked)
             for (name, _), captions in zip(batch, found, strict=True):
                 if json:
                     out.write(to_json({"input": name, "outputs": [_record(caption) for caption in captions]}) + "\n")
                 else:
                     out.writelines(caption.text.replace("\n", " ") + "\n" for caption in captions)
-                maps.append(captions[0].attention)
+                if looked:
+                    maps.append(captions[0].attention)
             out.flush()
             first += len(batch)
     if attention is not None:
         from seqloom.reports import write_image_attention
 
         write_image_attention(attention, maps[:DRAWN], f"Where {model.path.name} looks")
-        if len(maps) > DRAWN:
-            typer.echo(f"{attention} shows the first {DRAWN} of {len(maps):,} images", err=True)
+        if first > DRAWN:
+            typer.echo(f"{attention} shows the first {DRAWN} of {first:,} images", err=True)
 
 
 def _pictures(source: str) -> Iterator[tuple[str, Any]]:

@@ -39,7 +39,10 @@ def train(
     model = train_run(source, settings, out, resume, None if quiet else reporter())
     if not first_process():
         return
-    best = min(reversed(read_metrics(model.path)), key=lambda entry: entry.get("valid_loss", math.inf))
+    entries = read_metrics(model.path)
+    stage = entries[-1].get("stage")  # losses of one stage do not compare with those of another
+    comparable = [entry for entry in reversed(entries) if entry.get("stage") == stage]
+    best = min(comparable, key=lambda entry: entry.get("valid_loss", math.inf))
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
         return
