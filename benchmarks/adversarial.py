@@ -20,10 +20,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqloom.config.schema import DensePlayers, GanConfig
-from seqloom.data.image_batches import ImageBatch
-from seqloom.models.adversarial import Gan
-from seqloom.models.adversarial.diagnostics import (
+from benchmarks.adversarial_theory import (
     ModeCoverage,
     best_discriminator,
     covering_fit,
@@ -31,16 +28,19 @@ from seqloom.models.adversarial.diagnostics import (
     generator_gradient,
     grid_centres,
     jensen_shannon,
-    jensen_shannon_of,
     mixture,
     mode_coverage,
     ring_centres,
     seeking_fit,
     train_discriminator,
 )
+from seqloom.config.schema.adversarial import DensePlayers, GanConfig
+from seqloom.config.schema.objectives import AdversarialObjective
+from seqloom.data.image_batches import ImageBatch
+from seqloom.models.adversarial.diagnostics import jensen_shannon_of
+from seqloom.models.adversarial.gan import Gan
 from seqloom.models.adversarial.losses import GeneratorLoss
-from seqloom.reports import save
-from seqloom.reports.style import MUTED, series, styled
+from seqloom.reports.style import MUTED, save, series, styled
 from seqloom.training.adversarial import Adversarial
 
 DEVIATION = 0.05  # of each mode in the plane
@@ -54,8 +54,8 @@ TWO_MODES = mixture([-3.0, 3.0], 0.7)
 def train_on_modes(centres: NDArray[np.float64], loss: GeneratorLoss, steps: int, seed: int = 0) -> NDArray[np.float32]:
     """Points drawn by a generator that learned from points at modes of the plane; a point is an image of two pixels."""
     torch.manual_seed(seed)
-    config = GanConfig(network=DensePlayers(sizes=[128, 128]), latent=16, loss=loss)
-    model, objective = Gan(config, (1, 1, 2), 0), Adversarial(loss)
+    config = GanConfig(network=DensePlayers(sizes=[128, 128]), latent=16)
+    model, objective = Gan(config, (1, 1, 2), 0), Adversarial(AdversarialObjective(loss=loss))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(0.5, 0.999))
     fading = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     places = torch.from_numpy(centres).float()

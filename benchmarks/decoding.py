@@ -13,7 +13,7 @@ from benchmarks.setting import Sizes, Text, model_config
 from benchmarks.tables import Table, number
 from benchmarks.timing import Call, Effort, alternate, speed_ratio
 from seqloom.decoding import Greedy, Limits, Sampler, beam_search, generate
-from seqloom.models import LanguageModel, build_language_model
+from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.text.special import UNK
 
 

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from benchmarks.tables import Table
 from benchmarks.timing import epochs_in_turns
-from seqloom.config.schema import OptimizerConfig, RbmConfig, TrainingConfig
-from seqloom.data.image_batches import ImageBatches
+from seqloom.config.schema.energy import RbmConfig
+from seqloom.config.schema.objectives import ContrastiveDivergenceObjective
+from seqloom.config.schema.training import OptimizerConfig, TrainingConfig
+from seqloom.data.image_batches import image_stream
 from seqloom.data.images import ImageSet, load_images
-from seqloom.models.energy import build_rbm
+from seqloom.models.energy.rbm import build_rbm
 from seqloom.training import Processes, Trainer
 from seqloom.training.energy import ContrastiveDivergence
 
@@ -76,10 +78,16 @@ def _seqloom(images: ImageSet, sizes: EnergySizes) -> None:
     optimizer = OptimizerConfig(kind="sgd", learning_rate=RATE, momentum=0.5)
     training = TrainingConfig(epochs=1, clip=0, optimizer=optimizer, log_every=100)
     with tempfile.TemporaryDirectory() as folder:
-        batches = ImageBatches(images, sizes.batch, "binary")
+        batches = image_stream(images, sizes.batch, "binary")
         processes = Processes.join("cpu")
         trainer = Trainer(
-            model, ContrastiveDivergence(), batches, lambda: {"valid_loss": 0.0}, training, Path(folder), processes
+            model,
+            ContrastiveDivergence(ContrastiveDivergenceObjective()),
+            batches,
+            lambda: {"valid_loss": 0.0},
+            training,
+            Path(folder),
+            processes,
         )
         trainer.fit()
 

@@ -14,15 +14,26 @@ from benchmarks.peers import Peer, PlainModel, PlainTraining, PlainTransformer, 
 from benchmarks.setting import Sizes, Text, model_config
 from benchmarks.tables import Table, number
 from benchmarks.timing import Call, Effort, Measurement, alternate, speed_ratio
-from seqloom.config.schema import TrainingConfig
-from seqloom.data.windows import RandomWindows
+from seqloom.config.schema.objectives import LikelihoodObjective
+from seqloom.config.schema.training import TrainingConfig
+from seqloom.data.windows import random_windows
 from seqloom.decoding import Limits, Sampler, generate
-from seqloom.models import LanguageModel, build_language_model
-from seqloom.nn.build import FEATURES
+from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.training import MaximumLikelihood, Processes, Trainer
 
-KINDS = tuple(FEATURES)
+KINDS = (
+    "average",
+    "attention-average",
+    "feedforward",
+    "convolution",
+    "rnn",
+    "lstm",
+    "lstm-peephole",
+    "lstm-coupled",
+    "gru",
+    "transformer",
+)
 
 
 @dataclass(frozen=True)
@@ -80,10 +91,12 @@ class Bench:
 
     def _trainer(self, variant: Variant) -> Trainer:
         config = TrainingConfig(steps=1, precision=variant.precision, compile=variant.compiled)
-        batches = RandomWindows(self.text.store, self.sizes.batch, self.sizes.length)
+        batches = random_windows(self.text.store, self.sizes.batch, self.sizes.length)
         nowhere = Path("unwritten")  # logs and checkpoints go here, but the step alone writes none
         processes = Processes(rank=0, world=1, device=self.device)
-        trainer = Trainer(self._model(variant), MaximumLikelihood(), batches, dict, config, nowhere, processes)
+        trainer = Trainer(
+            self._model(variant), MaximumLikelihood(LikelihoodObjective()), batches, dict, config, nowhere, processes
+        )
         trainer.model.train()
         return trainer
 

@@ -14,7 +14,7 @@ from benchmarks.machine import Rates, measure_rates
 from benchmarks.setting import Sizes, model_config
 from benchmarks.tables import Table, number
 from benchmarks.timing import Effort
-from seqloom.models import build_language_model
+from seqloom.models.language import build_language_model
 
 PASSES = 4  # an activation is written and read once, and so is its gradient
 WEIGHT_BYTES = 44  # read forward and backward; gradient written, read for its norm; AdamW reads 4 arrays and writes 3

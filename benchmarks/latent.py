@@ -15,12 +15,14 @@ from torch.nn import functional as F
 
 from benchmarks.tables import Table
 from benchmarks.timing import epochs_in_turns
-from seqloom.config.schema import DenseNetworks, OptimizerConfig, TrainingConfig, VaeConfig
-from seqloom.data.image_batches import ImageBatches
+from seqloom.config.schema.latent import DenseNetworks, VaeConfig
+from seqloom.config.schema.objectives import ElboObjective
+from seqloom.config.schema.training import OptimizerConfig, TrainingConfig
+from seqloom.data.image_batches import image_stream
 from seqloom.data.images import ImageSet, load_images
-from seqloom.models.latent import Vae
+from seqloom.models.latent.vae import Vae
 from seqloom.training import Processes, Trainer
-from seqloom.training.latent import Elbo
+from seqloom.training.bounds import Elbo
 
 RATE = 1e-3
 
@@ -99,9 +101,11 @@ def _seqloom(images: ImageSet, sizes: LatentSizes) -> None:
         epochs=1, clip=0, optimizer=OptimizerConfig(kind="adam", learning_rate=RATE), log_every=100
     )
     with tempfile.TemporaryDirectory() as folder:
-        batches = ImageBatches(images, sizes.batch, "binary")
+        batches = image_stream(images, sizes.batch, "binary")
         processes = Processes.join("cpu")
-        trainer = Trainer(model, Elbo(), batches, lambda: {"valid_loss": 0.0}, training, Path(folder), processes)
+        trainer = Trainer(
+            model, Elbo(ElboObjective()), batches, lambda: {"valid_loss": 0.0}, training, Path(folder), processes
+        )
         trainer.fit()
 
 

@@ -19,8 +19,8 @@ import seqloom
 from benchmarks.tables import Table, number
 from benchmarks.timing import Effort, alternate, measure, speed_ratio
 from seqloom.decoding import Limits, beam_search
-from seqloom.runs import TrainedLanguageModel
-from seqloom.text import read_lines
+from seqloom.runs.language_model import TrainedLanguageModel
+from seqloom.text.reading import read_lines
 
 CPU = torch.device("cpu")
 BEAM_LENGTH = 20
@@ -199,7 +199,7 @@ def _queries(
         beams = measure(partial(_search, searched, lines[0], sizes.beams), sizes.beams * BEAM_LENGTH, effort, CPU)
         what = f"beam search, {sizes.beams} beams, {searched.tokenizer.size:,} words"
         rows.append([what, "hypothesis-steps/s", number(beams.rate), "", ""])
-    loading = measure(lambda: TrainedLanguageModel.load(model.path), 1, effort, CPU)
+    loading = measure(lambda: seqloom.load(model.path), 1, effort, CPU)
     rows.append(["loading", "s", f"{loading.median:.2f}", "", ""])
     note = f"The model of order {model.config.model.order} above, on the last lines of the text, which it has not seen."
     return Table("Questions", note, ["what", "unit", "seqloom", "kenlm", "seqloom / kenlm"], rows)

@@ -11,12 +11,14 @@ import torch
 
 from benchmarks.tables import Table, number
 from benchmarks.timing import Effort, Measurement, measure
-from seqloom.config.schema import LanguageModelConfig, TrainingConfig
+from seqloom.config.schema.language import LanguageModelConfig
+from seqloom.config.schema.objectives import LikelihoodObjective
+from seqloom.config.schema.training import TrainingConfig
 from seqloom.data.store import TokenStore, Totals
-from seqloom.data.windows import RandomWindows
-from seqloom.models import build_language_model
-from seqloom.nn.output import plan_output
-from seqloom.runs.plans import count_words
+from seqloom.data.windows import random_windows
+from seqloom.models.language import build_language_model
+from seqloom.nn.output import layout_of
+from seqloom.runs.words import count_words
 from seqloom.training import MaximumLikelihood, Processes, Trainer
 
 LAYERS = (
@@ -67,13 +69,13 @@ class OutputBench:
                 "output": {"kind": layer},
             }
         )
-        plan = plan_output(config.output, count_words(self.store.tokens, self.vocabulary))
-        model = build_language_model(config, self.vocabulary, plan)
+        layout = layout_of(config.output, count_words(self.store.tokens, self.vocabulary))
+        model = build_language_model(config, self.vocabulary, layout)
         training = TrainingConfig(steps=1, precision="bf16" if self.device.type == "cuda" else "float32")
-        batches = RandomWindows(self.store, sizes.batch, sizes.length)
+        batches = random_windows(self.store, sizes.batch, sizes.length)
         nowhere = Path("unwritten")  # logs and checkpoints go here, but the step alone writes none
         processes = Processes(rank=0, world=1, device=self.device)
-        trainer = Trainer(model, MaximumLikelihood(), batches, dict, training, nowhere, processes)
+        trainer = Trainer(model, MaximumLikelihood(LikelihoodObjective()), batches, dict, training, nowhere, processes)
         trainer.model.train()
         return measure(trainer._optimise, sizes.batch * sizes.length, self.effort, self.device)
 

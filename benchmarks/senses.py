@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import seqloom
-from seqloom.text import split_words
+from seqloom.runs.trained import Embeds, able
+from seqloom.text.words import split_words
 
 SENTENCES = Path(__file__).parent / "bear.tsv"
 WORD = "bear"
@@ -35,7 +36,7 @@ class Separation:
     """Share of occurrences whose nearest neighbour has the same sense."""
 
 
-def occurrences(model: seqloom.TrainedElmo) -> tuple[list[str], NDArray[np.float32]]:
+def occurrences(model: Embeds) -> tuple[list[str], NDArray[np.float32]]:
     """The senses, and the vectors of the word in every layer, [layers, sentences, size]."""
     rows = [line.split("\t") for line in SENTENCES.read_text(encoding="utf-8").splitlines()]
     sentences = [split_words(text) for _, text in rows]
@@ -64,7 +65,7 @@ def picture(senses: list[str], points: NDArray[np.float32], path: Path) -> None:
     """The occurrences on the two principal components of their vectors."""
     from matplotlib.figure import Figure
 
-    from seqloom.reports import save
+    from seqloom.reports.style import save
 
     centred = points - points.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
@@ -86,7 +87,7 @@ def main() -> None:
     parser.add_argument("run")
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
-    senses, vectors = occurrences(seqloom.TrainedElmo.load(arguments.run))
+    senses, vectors = occurrences(able(seqloom.load(arguments.run), Embeds))
     for layer in separation(senses, vectors):
         print(json.dumps(asdict(layer)))
     if arguments.picture:

@@ -27,18 +27,21 @@ from benchmarks.seq2seq_peers import (
 from benchmarks.tables import Table, number
 from benchmarks.timing import Effort, alternate, measure
 from seqloom.config import RunConfig
-from seqloom.config.schema import Seq2SeqConfig, TrainingConfig
-from seqloom.data.buckets import BucketBatches, PairBatch
+from seqloom.config.schema.seq2seq import Seq2SeqConfig
+from seqloom.config.schema.training import TrainingConfig
+from seqloom.data.materials import PairMaterials, prepare_pairs
+from seqloom.data.pair_batches import PairBatch
 from seqloom.data.pairs import Pair as TextPair
 from seqloom.data.pairs import PairCorpus
-from seqloom.models import Seq2Seq, Source, build_seq2seq
+from seqloom.data.stream import Stream
+from seqloom.kinds.seq2seq import Seq2SeqAssets, TrainedSeq2Seq
+from seqloom.models.build import build_seq2seq
+from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn import State
 from seqloom.nn.decoders import Reading
 from seqloom.nn.encoders import Encoding
-from seqloom.runs import TrainedSeq2Seq
-from seqloom.runs.pair_materials import PairMaterials, prepare_pairs
-from seqloom.text import Tokenizer
 from seqloom.text.special import BOS, PAD, UNK
+from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import Processes, Trainer, build_objective
 
 SMOOTHING = 0.1
@@ -145,8 +148,8 @@ class TrainingBench:
         """Both sides, the peer with the attention that suits it best, and which one that is."""
         if variant.compiled:
             torch._dynamo.reset()  # or the variants before count against its limit of recompilations
-        stream = BucketBatches(self.setting.materials.train, self.sizes.batch_tokens)
-        batches = [batch for batch in islice(stream, self.sizes.batches) if isinstance(batch, PairBatch)]
+        pairs = self.setting.materials.train
+        batches = list(islice(Stream(pairs, pairs.buckets(self.sizes.batch_tokens)), self.sizes.batches))
         tokens = sum(batch.tokens for batch in batches)
         trainer = self._trainer(variant, batches)
 
@@ -243,7 +246,8 @@ def punctual(setting: Setting, ends: Ends, device: torch.device) -> TrainedSeq2S
     model = PunctualSeq2Seq(build_seq2seq(setting.model, setting.vocabulary), ends)
     with torch.no_grad():
         model.output.get_parameter("bias")[[UNK, PAD, BOS]] = -1e4
-    return TrainedSeq2Seq(model.to(device).eval(), setting.materials.tokenizer, None, setting.config, Path("unwritten"))
+    assets = Seq2SeqAssets(setting.materials.tokenizer, output={})
+    return TrainedSeq2Seq(model.to(device).eval(), assets, setting.config, Path("unwritten"))
 
 
 @dataclass(frozen=True)

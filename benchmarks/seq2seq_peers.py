@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, MarianConfig, MarianMTModel
 
-from seqloom.config.schema import Seq2SeqConfig
-from seqloom.data.buckets import PairBatch, padded
-from seqloom.data.ragged import Ragged
-from seqloom.models import Seq2Seq
+from seqloom.config.schema.seq2seq import Seq2SeqConfig
+from seqloom.data.pair_batches import PairBatch
+from seqloom.data.ragged import Ragged, padded
+from seqloom.models.seq2seq import Seq2Seq
 from seqloom.nn.positions import SinusoidalPositions
-from seqloom.text import Tokenizer
 from seqloom.text.special import BOS, EOS, PAD
+from seqloom.text.tokenizer import Tokenizer
 
 Ends = Callable[[Tensor, Tensor], Tensor]
 """Sources [rows, places], padded, and their lengths [rows] -> the lengths that their targets shall have [rows]."""

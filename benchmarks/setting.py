@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seqloom.config.schema import LanguageModelConfig, WordText
+from seqloom.config.schema.language import LanguageModelConfig
+from seqloom.config.schema.text import WordText
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore
-from seqloom.text import train_tokenizer
+from seqloom.text.kinds import train_tokenizer
 
 
 @dataclass(frozen=True)

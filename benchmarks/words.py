@@ -16,12 +16,13 @@ from gensim.models import Word2Vec as Gensim
 from numpy.typing import NDArray
 
 from benchmarks.tables import Table, number
-from seqloom.config.schema import Word2VecConfig
+from seqloom.config.schema.word2vec import Word2VecConfig
 from seqloom.metrics.words import word_analogies, word_similarity
-from seqloom.models.word2vec import Word2Vec, count_tokens, learn_pass
+from seqloom.models.word2vec.fitting import count_tokens, learn_pass
+from seqloom.models.word2vec.model import Word2Vec
 from seqloom.models.word_vectors import WordVectors
-from seqloom.text import Vocabulary
 from seqloom.text.special import EOS
+from seqloom.text.vocabulary import Vocabulary
 
 LETTERS = re.compile("[a-z]+")
 PARAGRAPH = re.compile(r"\n\s*\n")

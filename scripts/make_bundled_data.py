@@ -33,6 +33,8 @@ LONGEST_TURN = 40
 USUAL_WORDS = 30_000
 CLASSES = 10
 SIDE = 28
+DIGIT_SIDE = 8
+INK = 16  # the darkest grey level of the digits
 PUNCTUATED = ("Doyle_Hound_1902", "Stevenson_Treasure_1883")
 MARKS = {",": "COMMA", ".": "PERIOD", ";": "SEMICOLON", ":": "COLON", "?": "QUESTION", "!": "EXCLAMATION"}
 LONGEST_PARAGRAPH = 200
@@ -66,11 +68,12 @@ def main() -> None:
         write(target / f"sentence-polarity.{part}.tsv.gz", texts)
     for part, tagged in punctuation(source / "english_novels").items():
         write(target / f"punctuation.{part}.txt.gz", tagged)
-    write(target / "digits.csv.gz", unpacked(source / "digits8x8/digits.csv.gz"))
+    pictures = {"digits.train": digits(source / "digits8x8/digits.csv.gz")}
     for part, prefix, per_class in (("train", "train", 600), ("test", "t10k", 100)):
-        images, labels = balanced(source / "fashion_mnist", prefix, per_class)
-        write(target / f"fashion.{part}-images.idx3.gz", images)
-        write(target / f"fashion.{part}-labels.idx1.gz", labels)
+        pictures[f"fashion.{part}"] = balanced(source / "fashion_mnist", prefix, per_class)
+    for name, (images, labels) in pictures.items():
+        write(target / f"{name}-images.idx3.gz", images)
+        write(target / f"{name}-labels.idx1.gz", labels)
 
 
 def dialogue(plays: str) -> dict[str, bytes]:
@@ -200,6 +203,13 @@ def part_of(text: str, percent: int = 4) -> str:
     return "valid" if number < percent else "test" if number < 2 * percent else "train"
 
 
+def digits(path: Path) -> tuple[bytes, bytes]:
+    """All digits as two idx files; grey levels from 0 (paper) to 16 (ink) become those from 0 to 255."""
+    rows = [list(map(int, line.split(b","))) for line in unpacked(path).splitlines()]
+    pixels = bytes(round(level * 255 / INK) for row in rows for level in row[:-1])
+    return idx_files(pixels, bytes(row[-1] for row in rows), DIGIT_SIDE)
+
+
 def balanced(folder: Path, prefix: str, per_class: int) -> tuple[bytes, bytes]:
     """The first `per_class` images of each class, in the order of the original, as two idx files."""
     labels = unpacked(folder / f"{prefix}-labels-idx1-ubyte.gz")[8:]
@@ -212,9 +222,14 @@ def balanced(folder: Path, prefix: str, per_class: int) -> tuple[bytes, bytes]:
             kept.append(index)
     size = SIDE * SIDE
     pixels = b"".join(images[index * size : (index + 1) * size] for index in kept)
-    image_header = struct.pack(">4B3I", 0, 0, 8, 3, len(kept), SIDE, SIDE)
-    label_header = struct.pack(">4BI", 0, 0, 8, 1, len(kept))
-    return image_header + pixels, label_header + bytes(labels[index] for index in kept)
+    return idx_files(pixels, bytes(labels[index] for index in kept), SIDE)
+
+
+def idx_files(pixels: bytes, labels: bytes, side: int) -> tuple[bytes, bytes]:
+    """Images and their labels in the format of MNIST."""
+    image_header = struct.pack(">4B3I", 0, 0, 8, 3, len(labels), side, side)
+    label_header = struct.pack(">4BI", 0, 0, 8, 1, len(labels))
+    return image_header + pixels, label_header + labels
 
 
 def unpacked(path: Path) -> bytes:

@@ -47,8 +47,8 @@ In the tables a range is written `≥ 1` or `> 0, < 1`, and `–` is a key that 
 
 
 def page() -> str:
-    """The whole page."""
-    return INTRODUCTION + "".join(f"\n{section}\n" for section in sections(RunConfig, ""))
+    """The whole page; a part that several models share is described once."""
+    return INTRODUCTION + "".join(f"\n{section}\n" for section in dict.fromkeys(sections(RunConfig, "")))
 
 
 def sections(schema: type[BaseModel], path: str) -> Iterator[str]:
@@ -66,10 +66,10 @@ def sections_below(schema: type[BaseModel], path: str) -> Iterator[str]:
         choices = parts(field)
         if len(choices) == 1:
             yield from sections(choices[0], below)
-        elif choices and field.default is None:
+        elif choices and choices == parts(RunConfig.model_fields["text"]) and field.default is None:
             yield optional(below, field)
         elif choices:
-            yield alternatives(below, choices, field.default.kind)
+            yield alternatives(below, choices, field.default)
             for choice in choices:
                 yield from sections_below(choice, below)
 
@@ -87,10 +87,11 @@ def heading(level: str, path: str, schema: type[BaseModel]) -> str:
     return title + (f"{one_line(said)}\n\n" if said else "")
 
 
-def alternatives(path: str, choices: list[type[BaseModel]], default: str) -> str:
+def alternatives(path: str, choices: list[type[BaseModel]], usual: Any) -> str:
     """The kinds of a part; those with the same keys share a table."""
     level = "##" if "." not in path else "###"
-    lines = [f"{level} `{path}`\n", f"`{path}.kind` is one of these; `{default}` when it is not given.\n"]
+    said = f"`{usual.kind}`" if usual is not None else "what is usual for the model"
+    lines = [f"{level} `{path}`\n", f"`{path}.kind` is one of these; {said} when it is not given.\n"]
     for (said, _), group in groupby(choices, key=lambda choice: (explained(choice), repr(own_fields(choice)))):
         alike = list(group)
         names = ", ".join(f"`{choice.model_fields['kind'].default}`" for choice in alike)
@@ -120,7 +121,7 @@ def table(path: str, fields: dict[str, FieldInfo]) -> str:
     for name, field in fields.items():
         key = f"{path}.{name}".lstrip(".")
         meaning = one_line(field.description or "").replace("|", "\\|")
-        rows.append(f"| `{key}` | {values(field)} | {default(field.default)} | {meaning} |")
+        rows.append(f"| `{key}` | {values(field)} | {default(field)} | {meaning} |")
     return "\n".join(rows)
 
 
@@ -166,7 +167,10 @@ def limit(bound: Any) -> str:
     return ""
 
 
-def default(value: Any) -> str:
+def default(field: FieldInfo) -> str:
+    value = field.default
+    if field.is_required():
+        return "to be given"
     if value is None or value == "":
         return "–"
     if isinstance(value, bool):

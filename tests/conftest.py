@@ -1,15 +1,23 @@
-"""What all tests share: a cache folder of their own, one thread, and a small corpus."""
+"""What all tests share: a cache folder of their own, one thread, a small corpus, and the command line."""
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import typer
+
+from seqloom.cli import main
 
 torch.set_num_threads(1)  # the tests' models are tiny: more threads would only wait for each other
 
@@ -26,6 +34,14 @@ SENTENCES = [
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQLOOM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _verbs_made_once() -> Iterator[None]:
+    """Typer makes the tree of verbs anew at every call, which takes longer than most verbs take on a tiny run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.main.get_command", functools.cache(typer.main.get_command))
         yield
 
 
@@ -57,7 +73,63 @@ def standard_input() -> Callable[[bytes], AbstractContextManager[None]]:
     return given
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The JSON lines on stdout; anything else there is an error."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def error(self) -> str:
+        """The one error line; the only thing on stderr, and nothing on stdout."""
+        assert self.out == ""
+        assert "Traceback" not in self.err
+        (line,) = self.err.splitlines()
+        assert line.startswith("error: "), line
+        return line.removeprefix("error: ")
+
+
 @pytest.fixture
-def no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave `report.html` out: drawing it takes longer than the tiny trainings of many tests."""
-    monkeypatch.setattr("seqloom.runs.training.report", lambda trained: None)
+def cli(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    standard_input: Callable[[bytes], AbstractContextManager[None]],
+) -> Callable[..., Outcome]:
+    """Call `seqloom ...`."""
+
+    def call(*arguments: object, stdin: str = "") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["seqloom", *map(str, arguments)])
+        capfd.readouterr()
+        with standard_input(stdin.encode()), pytest.raises(SystemExit) as ended:
+            main()
+        captured = capfd.readouterr()
+        return Outcome(ended.value.code or 0, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def without_reports() -> Callable[[], AbstractContextManager[None]]:
+    """A block inside which training leaves `report.html` out: drawing it takes longer than most tests' trainings."""
+
+    @contextmanager
+    def left_out() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("seqloom.runs.engine.write_report", lambda trained: None)
+            yield
+
+    return left_out
+
+
+@pytest.fixture
+def no_reports(without_reports: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """A test without reports."""
+    with without_reports():
+        yield

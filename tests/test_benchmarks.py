@@ -26,7 +26,7 @@ from benchmarks.timing import Effort, Measurement, alternate, speed_ratio  # noq
 
 import seqloom  # noqa: E402
 from seqloom.config import load_config  # noqa: E402
-from seqloom.models import build_language_model  # noqa: E402
+from seqloom.models.language import build_language_model  # noqa: E402
 
 TINY = Sizes(size=8, layers=2, heads=2, batch=2, length=6, rows=2, generated=4, near=2, far=40)
 ONCE = Effort(repetitions=1, seconds=1e-9)

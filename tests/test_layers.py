@@ -29,6 +29,7 @@ ORDER = (
     "training",
     "reports",
     "runs",
+    "kinds",
     "interop",
     "serving",
     "cli",
@@ -78,6 +79,22 @@ def test_imports_point_to_earlier_folders_only():
     assert not wrong, "\n".join(wrong)
 
 
+def imports_of_other_kinds(source: str, path: Path) -> list[str]:
+    """The imports by which a kind of run knows another one; the list of all kinds in `kinds/__init__.py` knows none."""
+    kinds = {each.stem for each in (PACKAGE / "kinds").glob("*.py")} - {"__init__", path.stem}
+    names = [name for _, name in imported(source, ("seqloom", "kinds"))]
+    return [name for name in names if name.startswith("seqloom.kinds.") and name.split(".")[2] in kinds]
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "kinds").glob("*.py")), ids=lambda path: path.stem)
+def test_a_kind_never_imports_another_kind(path: Path):
+    assert imports_of_other_kinds(path.read_text(encoding="utf-8"), path) == []
+
+
+def test_an_import_of_another_kind_is_found():
+    assert imports_of_other_kinds("from seqloom.kinds.rbm import KIND", Path("dbn.py")) == ["seqloom.kinds.rbm.KIND"]
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [
@@ -100,7 +117,7 @@ def test_an_import_that_points_the_wrong_way_is_found(path: str, source: str):
     ("path", "source"),
     [
         ("text/words.py", "from seqloom.errors import DataError\nfrom seqloom.text.special import EOS\nimport regex"),
-        ("nn/cells.py", "from seqloom.config.schema import LstmFeatures\nfrom . import state"),
+        ("nn/cells.py", "from seqloom.config.schema.language import LstmFeatures\nfrom . import state"),
         ("cli/train.py", "from seqloom.training.trainer import Trainer\nfrom seqloom import text"),
         ("files.py", "from seqloom.errors import SeqloomError"),
     ],

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.senses import SENTENCES, WORD, separation
 
-from seqloom.text import split_words
+from seqloom.text.words import split_words
 
 
 def test_each_sentence_has_the_word_once_and_a_sense() -> None:

@@ -15,84 +15,29 @@ from seqloom.version import __version__
 if TYPE_CHECKING:
     from seqloom.config import RunConfig, load_config, preset_names
     from seqloom.errors import SeqloomError, UserError
-    from seqloom.runs import (
-        TrainedAutoencoder,
-        TrainedBoltzmann,
-        TrainedCaptioner,
-        TrainedClassifier,
-        TrainedDbn,
-        TrainedElmo,
-        TrainedGan,
-        TrainedImageClassifier,
-        TrainedLanguageModel,
-        TrainedMixture,
-        TrainedRbm,
-        TrainedSeq2Seq,
-        TrainedTagger,
-        TrainedTextToImage,
-        TrainedTextVae,
-        TrainedVae,
-        TrainedWordVectors,
-        compare,
-        load,
-        train,
-    )
+    from seqloom.kinds import compare, load, register, train
+    from seqloom.runs.generation import Decoding
 
-_HOMES = {  # imported on first use: torch takes over a second
-    "train": "seqloom.runs",
-    "load": "seqloom.runs",
-    "compare": "seqloom.runs",
-    "TrainedAutoencoder": "seqloom.runs",
-    "TrainedBoltzmann": "seqloom.runs",
-    "TrainedCaptioner": "seqloom.runs",
-    "TrainedClassifier": "seqloom.runs",
-    "TrainedDbn": "seqloom.runs",
-    "TrainedElmo": "seqloom.runs",
-    "TrainedGan": "seqloom.runs",
-    "TrainedImageClassifier": "seqloom.runs",
-    "TrainedLanguageModel": "seqloom.runs",
-    "TrainedMixture": "seqloom.runs",
-    "TrainedRbm": "seqloom.runs",
-    "TrainedSeq2Seq": "seqloom.runs",
-    "TrainedTagger": "seqloom.runs",
-    "TrainedTextToImage": "seqloom.runs",
-    "TrainedTextVae": "seqloom.runs",
-    "TrainedVae": "seqloom.runs",
-    "TrainedWordVectors": "seqloom.runs",
-    "RunConfig": "seqloom.config",
-    "load_config": "seqloom.config",
-    "preset_names": "seqloom.config",
-    "SeqloomError": "seqloom.errors",
-    "UserError": "seqloom.errors",
-}
 __all__ = [
+    "Decoding",
     "RunConfig",
     "SeqloomError",
-    "TrainedAutoencoder",
-    "TrainedBoltzmann",
-    "TrainedCaptioner",
-    "TrainedClassifier",
-    "TrainedDbn",
-    "TrainedElmo",
-    "TrainedGan",
-    "TrainedImageClassifier",
-    "TrainedLanguageModel",
-    "TrainedMixture",
-    "TrainedRbm",
-    "TrainedSeq2Seq",
-    "TrainedTagger",
-    "TrainedTextToImage",
-    "TrainedTextVae",
-    "TrainedVae",
-    "TrainedWordVectors",
     "UserError",
     "__version__",
     "compare",
     "load",
     "load_config",
     "preset_names",
+    "register",
     "train",
 ]
 
-
-__getattr__ = importing(__name__, _HOMES)
+__getattr__ = importing(  # on first use: torch takes over a second
+    __name__,
+    {
+        **dict.fromkeys(("RunConfig", "load_config", "preset_names"), "seqloom.config"),
+        "Decoding": "seqloom.runs.generation",
+        **dict.fromkeys(("SeqloomError", "UserError"), "seqloom.errors"),
+        **dict.fromkeys(("compare", "load", "register", "train"), "seqloom.kinds"),
+    },
+)

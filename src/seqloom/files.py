@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -10,10 +11,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from seqloom.errors import SeqloomError
 
+COMPRESSION = 4  # of gzip: twice as fast as 6, and hardly larger
 TEMPORARY = ".writing-"  # prefix of what is not finished yet; safe to delete when its writer is gone
 
 
@@ -21,13 +23,13 @@ TEMPORARY = ".writing-"  # prefix of what is not finished yet; safe to delete wh
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the place of `path` only when the block ends without an error."""
     path = Path(path)
-    with _disk_errors(path):
+    with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=path.parent)
         os.close(handle)
     temporary = Path(name)
     try:
-        with _disk_errors(path):
+        with disk_errors(path):
             yield temporary
             _sync(temporary)
             temporary.chmod(0o666 & ~_umask())
@@ -38,14 +40,26 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def atomic_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file to write bytes to, atomically; it is gzipped where the name ends in .gz."""
+    with atomic_file(path) as temporary, open(temporary, "wb") as file:
+        if temporary.suffix.lower() != ".gz":
+            yield file
+            return
+        # No name and no time inside: the same content gives the same bytes.
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=COMPRESSION, fileobj=file, mtime=0) as packed:
+            yield cast("IO[bytes]", packed)
+
+
+@contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; it becomes `path` only when the block ends without an error."""
     path = Path(path)
-    with _disk_errors(path):
+    with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
     try:
-        with _disk_errors(path):
+        with disk_errors(path):
             yield temporary
             for file in temporary.iterdir():
                 _sync(file)
@@ -106,7 +120,8 @@ def _umask() -> int:
 
 
 @contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path) -> Iterator[None]:
+    """What the system refuses to write at `path` is a failure with a plain message."""
     try:
         yield
     except OSError as error:

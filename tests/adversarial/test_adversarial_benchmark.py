@@ -9,8 +9,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
 from benchmarks.adversarial import modes_figure, outcomes, theory_figure  # noqa: E402
-
-from seqloom.models.adversarial.diagnostics import mixture, train_discriminator  # noqa: E402
+from benchmarks.adversarial_theory import mixture, train_discriminator  # noqa: E402
 
 
 def test_outcomes_and_figures():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seqloom.config.schema import DcganPlayers, DensePlayers, GanConfig
+from seqloom.config.schema.adversarial import DcganPlayers, DensePlayers, GanConfig
+from seqloom.config.schema.objectives import AdversarialObjective
 from seqloom.data.image_batches import ImageBatch
 from seqloom.errors import ConfigError
-from seqloom.models.adversarial import Gan
+from seqloom.models.adversarial.diagnostics import generator_gradients
+from seqloom.models.adversarial.gan import Gan
 from seqloom.models.adversarial.losses import discriminator_loss, generator_loss
 from seqloom.training.adversarial import Adversarial
 
@@ -34,7 +36,7 @@ def gradients(module: torch.nn.Module) -> list[torch.Tensor | None]:
 def test_each_player_has_the_gradient_of_its_own_loss(network: str, loss):
     """The one combined loss beside two losses differentiated apart, each for its player's weights."""
     model, batch = players(network), batch_of()
-    objective = Adversarial(loss)
+    objective = Adversarial(AdversarialObjective(loss=loss))
     objective.advance(0.0)
     torch.manual_seed(1)
     objective(model, batch).total.backward()
@@ -48,6 +50,18 @@ def test_each_player_has_the_gradient_of_its_own_loss(network: str, loss):
     torch.testing.assert_close(gradients(model.generator), list(expected), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("loss", ["minimax", "non-saturating"])
+def test_the_gradient_left_to_a_generator_is_that_of_its_mean_loss(loss):
+    """Of more noise than is looked at together."""
+    model = players(classes=3).eval()
+    noise, labels = model.noise(700, seed=0), torch.arange(700) % 3
+    generator_loss(model.discriminator(model.generator(noise, labels), labels), loss).mean().backward()
+    expected = torch.cat([each.flatten() for each in gradients(model.generator)]).norm()
+    model.zero_grad()
+    assert generator_gradients(model, noise, labels)[loss] == pytest.approx(float(expected), rel=1e-4)
+    assert gradients(model.generator) == [None] * len(gradients(model.generator))  # it leaves nothing behind
+
+
 def test_losses_are_the_logarithms_they_stand_for():
     real, made = torch.randn(7), torch.randn(7)
     chances = made.sigmoid()
@@ -58,7 +72,7 @@ def test_losses_are_the_logarithms_they_stand_for():
 
 
 def test_the_generator_moves_on_every_third_step_only():
-    model, objective = players(), Adversarial(discriminator_steps=3)
+    model, objective = players(), Adversarial(AdversarialObjective(discriminator_steps=3))
     optimizer = torch.optim.Adam(model.parameters())
     moved = []
     for _ in range(6):
@@ -69,7 +83,7 @@ def test_the_generator_moves_on_every_third_step_only():
         optimizer.step()
         moved.append(not torch.equal(before, model.generator.network[0].weight))
     assert moved == [False, False, True, False, False, True]
-    again = Adversarial(discriminator_steps=3)
+    again = Adversarial(AdversarialObjective(discriminator_steps=3))
     again.restore(objective.state())
     assert again.taken == 6
 

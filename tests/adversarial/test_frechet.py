@@ -12,6 +12,7 @@ from seqloom.metrics.frechet import (
     frechet_distance,
     gaussian_distance,
     moments,
+    nearest,
     precision_recall,
 )
 
@@ -52,6 +53,15 @@ def test_precision_and_recall_are_those_of_brute_force(random):
     found = precision_recall(real, drawn)
     assert found.precision == pytest.approx(covered(drawn, real))
     assert found.recall == pytest.approx(covered(real, drawn))
+
+
+def test_nearest_points_are_those_of_brute_force(random):
+    points, others = random.normal(size=(1100, 3)), random.normal(size=(40, 3))
+    expected = np.linalg.norm(points[:, None] - others, axis=2).min(1)
+    np.testing.assert_allclose(nearest(points, others), expected)
+    apart = np.linalg.norm(points[:, None] - points, axis=2) + np.diag(np.full(1100, np.inf))
+    np.testing.assert_allclose(nearest(points), apart.min(1))
+    np.testing.assert_allclose(nearest(np.ones((5, 2))), 0)
 
 
 def test_what_draws_one_image_only_is_precise_and_recalls_nothing(random):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -29,10 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(folder: Path, without_reports: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "captions"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqloom.runs.training.report", lambda trained: None)
+    with without_reports():
         seqloom.train(
             "captioner",
             [
@@ -57,7 +57,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_page_of_attention_has_the_first_images_only(
     cli: Cli, run: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seqloom.cli.captions.DRAWN", 3)
+    monkeypatch.setattr("seqloom.cli.generate.DRAWN", 3)
     page = tmp_path / "looks.html"
     found = cli("generate", run, "--image", folder, "--max-length", 4, "--attention", page)
     assert len(found.out.splitlines()) == 12
@@ -121,7 +121,7 @@ def test_mistakes_with_images(cli: Cli, run: Path, folder: Path, tmp_path: Path)
         ("generate", run, "--image", folder / "empty"): "has no PNG or JPEG files",
         ("generate", run, "--image", "scenes:tset"): "scenes have no part 'tset'",
         ("generate", run, "--image", folder / "00.png", "--coverage-penalty", 1): "images have no words",
-        ("score", run): "is a captioner: it reads images",
+        ("score", run): "which is not for `seqloom score`; it is for: evaluate, generate --image",
     }
     for arguments, message in mistakes.items():
         outcome = cli(*arguments)
@@ -133,4 +133,4 @@ def test_a_text_model_reads_no_image(cli: Cli, folder: Path, corpus_file: Path, 
     seqloom.train("ngram", [f"data.train={corpus_file}", "model.order=2"], out=tmp_path / "run")
     outcome = cli("generate", tmp_path / "run", "--image", folder / "00.png")
     assert outcome.code == 2
-    assert "is no captioner: it reads no --image" in outcome.error
+    assert "is a model of kind 'ngram': it reads no --image" in outcome.error

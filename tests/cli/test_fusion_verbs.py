@@ -16,11 +16,12 @@ ENDED = ("--max-length", 30, "--length-penalty", 0)
 
 
 @pytest.fixture(scope="session")
-def counted(run: Path, corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def counted(
+    run: Path, corpus_file: Path, without_reports: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
     """N-gram runs: one of the LSTM's tokens, and one of characters."""
     folder = tmp_path_factory.mktemp("counted")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqloom.runs.training.report", lambda trained: None)
+    with without_reports():
         for name, text in (("words", ["text.kind=run", f"text.path={run}"]), ("letters", ["text.kind=characters"])):
             seqloom.train("ngram", [f"data.train={corpus_file}", "model.order=3", *text], folder / name)
     return {name: folder / name for name in ("words", "letters")}

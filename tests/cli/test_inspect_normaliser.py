@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.metrics import log_normalisers
+from seqloom.metrics.normaliser import log_normalisers
 from seqloom.text.special import BOS
 
 Cli = Callable[..., Any]

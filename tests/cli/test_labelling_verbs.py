@@ -82,10 +82,10 @@ def test_training_ends_with_the_next_command(cli: Callable, runs: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("predict", "elmo"), "only taggers and classifiers predict"),
-        (("embed", "tagger", "--output", "x.safetensors"), "no contextual vectors"),
-        (("score", "tagger"), "neither generates nor scores"),
-        (("generate", "classifier", "--prompt", "a"), "neither generates nor scores"),
+        (("predict", "elmo"), "not for `seqloom predict`; it is for: evaluate, generate, score, embed"),
+        (("embed", "tagger", "--output", "x.safetensors"), "not for `seqloom embed`; it is for: evaluate, predict"),
+        (("score", "tagger"), "not for `seqloom score`"),
+        (("generate", "classifier", "--prompt", "a"), "not for `seqloom generate`"),
     ],
 )
 def test_verbs_refuse_runs_of_another_kind(cli: Callable, runs: Path, arguments: tuple[str, ...], message: str) -> None:

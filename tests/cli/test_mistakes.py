@@ -11,6 +11,7 @@ import pytest
 
 import seqloom
 from seqloom.files import TEMPORARY
+from seqloom.runs.folder import RunFolder
 
 Cli = Callable[..., Any]
 
@@ -159,11 +160,12 @@ def test_a_folder_that_is_no_run_is_named(verb: str, cli: Cli, place: Path) -> N
 @pytest.mark.parametrize(
     ("file", "left", "said"),
     [
-        ("model.safetensors", 100, "model.safetensors is damaged"),
-        ("model.safetensors", 0, "model.safetensors is damaged"),
-        ("tokenizer.json", 100, "tokenizer.json is not a tokeniser: it is not JSON"),
-        ("config.yaml", 0, "config.yaml: the top level must be a mapping of keys"),
-        ("config.yaml", 120, "config.yaml"),
+        ("model.safetensors", 100, "model.safetensors is not what was written"),
+        ("model.safetensors", 0, "model.safetensors is not what was written"),
+        ("assets/tokenizer.json", 100, "assets/tokenizer.json is not what was written"),
+        ("config.yaml", 0, "config.yaml is not what was written"),
+        ("config.yaml", 120, "config.yaml is not what was written"),
+        ("run.json", 0, "run.json is damaged"),
     ],
 )
 def test_a_truncated_file_of_a_run_is_named(file: str, left: int, said: str, cli: Cli, damaged: Path) -> None:
@@ -176,6 +178,10 @@ def test_a_truncated_file_of_a_run_is_named(file: str, left: int, said: str, cli
 
 def test_a_run_without_weights_says_so(cli: Cli, damaged: Path) -> None:
     (damaged / "model.safetensors").unlink()
+    done = cli("score", damaged)
+    assert done.code == 2
+    assert "model.safetensors is missing: bring it back from a copy, or train again" in done.error
+    RunFolder(damaged).seal(finished=False)  # as in a training that has not validated yet
     done = cli("score", damaged)
     assert done.code == 2
     assert "model.safetensors does not exist: has the training of this run finished a validation?" in done.error
@@ -292,7 +298,7 @@ def test_ctrl_c_outside_the_training_loop_exits_with_130(
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("seqloom.runs.training.prepare", pressed)
+    monkeypatch.setattr("seqloom.kinds.language.prepare_text", pressed)
     done = cli("train", "lstm", *tiny, "--out", place / "run")
     assert done.code == 130
     assert "Traceback" not in done.err

@@ -69,9 +69,8 @@ def unfinished(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("files", ["pairs.tsv", "pairs.en,pairs.de", "pairs.jsonl"])
 def test_the_same_model_comes_of_every_kind_of_file(
-    files: str, cli: Cli, place: Path, translator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: str, cli: Cli, place: Path, translator: Path, tmp_path: Path, no_reports: None
 ) -> None:
-    monkeypatch.setattr("seqloom.runs.training.report", lambda trained: None)
     train = ",".join(str(place / name) for name in files.split(","))
     done = cli("train", place / "pairs.yaml", "--set", f"data.train={train}", "--out", tmp_path / "run")
     assert done.code == 0, done.err
@@ -200,7 +199,7 @@ def test_options_for_pairs_are_refused_by_language_models(cli: Cli, run: Path, t
     for option in (("--reference", tmp_path / "x"), ("--output", tmp_path / "x"), ("--tokenize", "zh")):
         done = cli("evaluate", run, *option)
         assert done.code == 2
-        assert "are for models of pairs" in done.error
+        assert "which is not for `seqloom evaluate --reference`" in done.error
     assert not list(tmp_path.iterdir())
 
 
@@ -220,7 +219,9 @@ def test_a_language_model_of_the_same_tokens_can_be_fused_and_others_not(
     for option in ("--fuse", "--rerank"):
         refused = cli("generate", tmp_path / "ngram", "--prompt", "die", option, f"{translator}:0.1")
         assert refused.code == 2
-        assert f"{translator} is a model of kind 'seq2seq'; a language model is needed here" in refused.error
+        assert (
+            f"{translator} is a model of kind 'seq2seq', which is not for `seqloom generate {option}`" in refused.error
+        )
 
     reranked = cli("generate", translator, "--prompt", SOURCES[0], "--n-best", 3, "--rerank", f"{run}:0.1", "--json")
     scores = [output["log_prob"] for output in reranked.records[0]["outputs"]]

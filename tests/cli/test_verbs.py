@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import yaml
 import seqloom
 from seqloom.config import load_config, preset_names
 from seqloom.data.corpora import bundled
+from seqloom.runs.language_model import TrainedLanguageModel
 from seqloom.text.special import BOS, EOS
 
 Cli = Callable[..., Any]
@@ -31,7 +31,8 @@ def test_train_writes_a_run_and_says_what_came_of_it(cli: Cli, tiny: list[str], 
     assert "step 40" in done.err
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         "config.yaml",
-        "tokenizer.json",
+        "assets",
+        "run.json",
         "model.safetensors",
         "metrics.jsonl",
         "report.html",
@@ -158,7 +159,7 @@ def test_scores_agree_with_the_library_and_with_a_sum_over_steps(cli: Cli, run: 
 
 
 @torch.inference_mode()
-def stepwise(model: seqloom.TrainedLanguageModel, text: str) -> float:
+def stepwise(model: TrainedLanguageModel, text: str) -> float:
     """log p, one step after the other."""
     state, before, total = model.model.start(1), BOS, 0.0
     for token in [*model.tokenizer.encode(text), EOS]:
@@ -253,9 +254,8 @@ def test_compare_as_json_gives_each_model_its_figures(
 def test_quickstart_is_the_ladder_on_one_text(
     cli: Cli, corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = import_module("seqloom.runs.comparison")
-    monkeypatch.setattr(module, "QUICK", ("average", "rnn"))
-    monkeypatch.setattr(module, "_budget", lambda config: 1024)
+    monkeypatch.setattr("seqloom.runs.comparison.QUICK", ("average", "rnn"))
+    monkeypatch.setattr("seqloom.runs.contests.text._budget", lambda config: 1024)
     longer = tmp_path / "longer.txt"
     longer.write_text(corpus_file.read_text() * 4)
     done = cli("quickstart", "--data", longer, "--out", tmp_path / "quick")

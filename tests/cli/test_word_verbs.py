@@ -109,4 +109,4 @@ def test_a_run_is_trained_evaluated_and_exported(cli, tmp_path: Path) -> None:
         assert len(record["neighbours"]) == 7
     refused = cli("generate", run, "--prompt", "the")
     assert refused.code == 2
-    assert "neither generates nor scores" in refused.err
+    assert "not for `seqloom generate`; it is for: evaluate, words neighbours" in refused.err

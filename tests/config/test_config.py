@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqloom.config import copy_preset, load_config, preset_names, save_config
-from seqloom.config.schema import GruFeatures, LstmFeatures, TransformerFeatures
+from seqloom.config.schema.language import GruFeatures, LstmFeatures, TransformerFeatures
 from seqloom.errors import ConfigError
 
 
@@ -47,6 +47,12 @@ def test_steps_take_the_place_of_epochs() -> None:
     assert (training.steps, training.epochs) == (10, None)
 
 
+def test_one_epoch_bounds_a_training_of_which_nothing_is_said_and_two_bounds_are_refused() -> None:
+    assert load_config({"training": {"epochs": None}}).training.epochs == 1
+    with pytest.raises(ConfigError, match=r"training: give one of steps and epochs"):
+        load_config({"training": {"steps": 10, "epochs": 1}})
+
+
 def test_scientific_notation_is_a_number() -> None:
     assert load_config("lstm", ["training.optimizer.learning_rate=1e-5"]).training.optimizer.learning_rate == 1e-5
 
@@ -63,7 +69,6 @@ def test_scientific_notation_is_a_number() -> None:
         ("nonsense", r"write key=value"),
         ("=3", r"write key=value"),
         ("training.epochs.x=3", r"'epochs' is a value, it has no keys"),
-        ("training.epochs=null", r"training: give one of steps and epochs"),
         ("text.kind=[", r"not valid YAML"),
     ],
 )
@@ -101,3 +106,9 @@ def test_a_copied_preset_is_the_preset_and_never_overwrites(tmp_path: Path) -> N
 def test_no_setting_crashes(setting: str) -> None:
     with contextlib.suppress(ConfigError):
         assert load_config("lstm", [setting])
+
+
+def test_a_training_without_a_length_is_one_epoch_and_with_two_is_refused() -> None:
+    assert load_config("mixture", ["training.device=cpu"]).training.epochs == 1
+    with pytest.raises(ConfigError, match="give one of steps and epochs"):
+        load_config({"training": {"steps": 3, "epochs": 2}})

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.config.schema import WordText
-from seqloom.data.caption_batches import CaptionBatches, CaptionStore
+from seqloom.config.schema.text import WordText
+from seqloom.data.caption_batches import CaptionStore
 from seqloom.data.captions import CaptionedImages
-from seqloom.text import train_tokenizer
+from seqloom.data.samplers import Shuffled
+from seqloom.data.stream import Stream
+from seqloom.text.kinds import train_tokenizer
 from seqloom.text.special import BOS, EOS, PAD
 
 NAMES = ("one", "one and two", "and", "two two two", "and one")
@@ -45,32 +47,20 @@ def test_inputs_are_the_targets_shifted(store: CaptionStore) -> None:
 
 
 def test_an_epoch_has_every_caption_once(store: CaptionStore) -> None:
-    batches = CaptionBatches(store, 1)
+    batches = Stream(store, Shuffled(len(store), 1))
     for _ in range(2):
         seen = [next(batches) for _ in range(batches.batches_per_epoch)]
         rows = sorted((float(batch.images.max()), *batch.targets[0].tolist()) for batch in seen)
         assert len(set(rows)) == len(store) == 7
 
 
-@pytest.mark.parametrize("done", [0, 2, 3, 5])
-def test_going_on_from_a_position_gives_the_same_batches(store: CaptionStore, done: int) -> None:
-    batches = CaptionBatches(store, 2, seed=3)
-    for _ in range(done):
-        next(batches)
-    position = batches.position()
-    after = [next(batches) for _ in range(4)]
-    again = CaptionBatches(store, 2, seed=3)
-    again.seek(position)
-    for batch in after:
-        other = next(again)
-        assert torch.equal(other.targets, batch.targets)
-        assert torch.equal(other.images, batch.images)
+def test_the_references_of_a_caption_are_all_captions_of_its_image(store: CaptionStore) -> None:
+    assert store.references(np.array([2, 0, 6])) == [("one and two", "one and two one"), ("one",), ("and one",)]
+    batch = next(Stream(store, Shuffled(len(store), 3)))
+    for owner, texts in zip(store.owners[batch.numbers], store.references(batch.numbers), strict=True):
+        assert texts[0] == NAMES[owner]
 
 
-def test_rows_and_the_order_of_evaluation(store: CaptionStore) -> None:
-    batch = store.batch(np.arange(7))
-    part = batch.rows(2, 5)
-    assert torch.equal(part.targets, batch.targets[2:5])
-    assert torch.equal(part.images, batch.images[2:5])
+def test_captions_are_evaluated_in_their_order(store: CaptionStore) -> None:
     numbers = [found.tolist() for found, _ in store.batches(3)]
     assert numbers == [[0, 1, 2], [3, 4, 5], [6]]

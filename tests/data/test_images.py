@@ -43,7 +43,7 @@ def test_digits_use_the_whole_range_of_grey():
     assert digits.labels.dtype == np.int64
     # the class counts that the UCI repository gives for this part
     assert np.bincount(digits.labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-    # first row of the file: 0,0,5,13,9,1,0,0 of 16
+    # first row of the original: 0,0,5,13,9,1,0,0 of 16
     assert digits.images[0, 0].tolist() == [round(level * 255 / 16) for level in (0, 0, 5, 13, 9, 1, 0, 0)]
 
 
@@ -128,8 +128,8 @@ GOOD = idx(np.zeros((3, 2, 2)))
         (idx(np.zeros(3)), "holds labels; name the file with the images"),
         (idx(np.zeros((3, 2))), r"has the shape \(3, 2\)"),
         (idx(np.zeros((3, 2, 2, 2))), r"has the shape \(3, 2, 2, 2\)"),
-        (gzip.compress(GOOD, mtime=0)[:-9], "cannot be read to its end"),
-        (gzip.compress(GOOD, mtime=0)[:10] + b"\xff" * 20, "cannot be read to its end"),
+        (gzip.compress(GOOD, mtime=0)[:-9], "cut off before its end"),
+        (gzip.compress(GOOD, mtime=0)[:10] + b"\xff" * 20, "damaged"),
     ],
 )
 def test_a_damaged_idx_file_is_refused(tmp_path: Path, content: bytes, message: str):
@@ -137,13 +137,6 @@ def test_a_damaged_idx_file_is_refused(tmp_path: Path, content: bytes, message: 
     with pytest.raises(DataError, match=message) as caught:
         load_images(tmp_path / "bad")
     assert str(tmp_path / "bad") in str(caught.value)
-
-
-@pytest.mark.parametrize("row", ["1,2,3", ",".join(["17"] * 65), ",".join(["x"] * 65)])
-def test_a_table_of_something_else_is_refused(tmp_path: Path, row: str):
-    (tmp_path / "table.csv").write_text(row + "\n")
-    with pytest.raises(DataError, match=r"table\.csv"):
-        load_images(tmp_path / "table.csv")
 
 
 # ------------------------------------------------------------------------------------------------------- folders

@@ -14,10 +14,14 @@ from seqloom.data.pair_store import PairLimits, PairStore, PairTotals
 from seqloom.data.pairs import Pair, PairCorpus
 from seqloom.data.ragged import Ragged
 from seqloom.data.store import cache_folder
+from seqloom.data.stream import Stream
 from seqloom.errors import DataError
-from seqloom.text import CharacterTokenizer, Tokenizer, Vocabulary, WhitespaceTokenizer, WordTokenizer
+from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.open_words import decode
 from seqloom.text.special import EOS, UNK
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.vocabulary import Vocabulary
+from seqloom.text.words import WhitespaceTokenizer, WordTokenizer
 
 LETTERS = CharacterTokenizer.train(["ab"])
 WORDS = WhitespaceTokenizer.train(["x y"])
@@ -33,16 +37,7 @@ def test_a_store_holds_both_sides_with_their_ends_and_counts_them(tmp_path: Path
     store = PairStore.build(pairs, ClosedPairs(LETTERS, WORDS), tmp_path / "store")
     a, b, x, y = LETTERS.encode("ab") + WORDS.encode("x y")
     assert sides(store) == ([[a, b, EOS], [b, UNK, EOS]], [[x, y, EOS], [UNK, EOS]])
-    assert store.totals == PairTotals(
-        pairs=2,
-        source_tokens=6,
-        target_tokens=5,
-        source_unknown=1,
-        target_unknown=1,
-        blank=2,
-        too_long=0,
-        unequal=0,
-    )
+    assert store.totals == PairTotals(pairs=2, target_tokens=5, blank=2, too_long=0, unequal=0)
     assert sides(PairStore.open(tmp_path / "store")) == sides(store)
     assert len(store) == 2
 
@@ -85,17 +80,37 @@ def test_the_limits_keep_exactly_what_is_within_them(
 
 
 def test_what_was_dropped_is_told() -> None:
-    totals = PairTotals(1200, 1, 1, 0, 0, blank=3, too_long=20, unequal=1)
+    totals = PairTotals(1200, 1, blank=3, too_long=20, unequal=1)
     assert str(totals) == "1,200 pairs; dropped 3 blank, 20 too long, 1 of unequal lengths"
     assert totals.dropped == 24
-    assert str(PairTotals(5, 1, 1, 0, 0, 0, 0, 0)) == "5 pairs"
+    assert str(PairTotals(5, 1, 0, 0, 0)) == "5 pairs"
 
 
-def test_all_references_of_what_was_kept_are_read_again(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("aa\tb\tbb\n\tb\n" + "a" * 50 + "\tb\nab\tb\ta\tab\n")
+def test_all_references_of_what_was_kept_are_reached_by_number(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("aa\tb\tbb\n\tb\n" + "a" * 50 + "\tb\nab\tb\tä 中\tab\nb\t b\n", encoding="utf-8")
     corpus = PairCorpus.open(str(tmp_path / "a.tsv"))
-    store = PairStore.of(corpus, CLOSED, PairLimits(max_length=10))
-    assert list(store.pairs(corpus)) == [Pair("aa", ("b", "bb")), Pair("ab", ("b", "a", "ab"))]
+    for store in (PairStore.of(corpus, CLOSED, PairLimits(max_length=10)) for _ in ("built", "opened")):
+        assert store.references(np.array([1, 0, 2])) == [("b", "ä 中", "ab"), ("b", "bb"), (" b",)]
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    texts=st.lists(st.lists(st.text("ab\n\t\0\x7f\xff中", min_size=1), min_size=1, max_size=3), min_size=1, max_size=9)
+)
+def test_any_text_comes_back_as_a_reference(texts: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    pairs = [Pair("a", tuple(several)) for several in texts]
+    store = PairStore.build(pairs, CLOSED, tmp_path_factory.mktemp("store") / "store")
+    assert store.references(np.arange(len(pairs))) == [pair.targets for pair in pairs]
+
+
+def test_the_references_of_a_batch_begin_with_its_targets() -> None:
+    corpus = PairCorpus.open("cmudict:valid")
+    words = WhitespaceTokenizer.train(corpus.texts())
+    store = PairStore.of(corpus, ClosedPairs(words, words), PairLimits(max_length=12))
+    batch = next(Stream(store, store.buckets(512), seed=4))
+    several = store.references(batch.numbers)
+    assert [words.decode(row[row > UNK]) for row in batch.targets] == [texts[0] for texts in several]
+    assert max(map(len, several)) > 1
 
 
 def test_many_chunks_give_the_same_store_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +121,7 @@ def test_many_chunks_give_the_same_store_as_one(tmp_path: Path, monkeypatch: pyt
     pieces = PairStore.build(iter(pairs), CLOSED, tmp_path / "pieces", limits)
     assert pieces.totals == whole.totals
     assert sides(pieces) == sides(whole)
-    assert np.array_equal(pieces.kept, whole.kept)
+    assert pieces.references(np.arange(60)) == whole.references(np.arange(60))
 
 
 def test_a_store_is_built_once_and_again_when_anything_changes(tmp_path: Path) -> None:
@@ -180,14 +195,7 @@ def test_an_open_vocabulary_numbers_the_unknown_words_of_each_source(tmp_path: P
         [[x, first, second, first, EOS], [first, y, EOS]],
         [[second, y, UNK, EOS], [UNK, first, first, x, EOS]],
     )
-    assert (store.totals.source_unknown, store.totals.target_unknown) == (4, 2)
     assert sides(PairStore.open(tmp_path / "store")) == sides(store)
-
-
-def test_what_is_dropped_is_not_counted_as_unknown(tmp_path: Path) -> None:
-    pairs = [Pair("x Ann", ("y",)), Pair("Ann Bob Cid Dan", ("Eve",))]
-    store = PairStore.build(pairs, OpenPairs(WORDS), tmp_path / "store", PairLimits(max_length=3))
-    assert (store.totals.too_long, store.totals.source_unknown, store.totals.target_unknown) == (1, 1, 0)
 
 
 def test_sixteen_bits_are_enough_for_the_vocabulary_but_not_for_the_words_beside_it(tmp_path: Path) -> None:

@@ -140,10 +140,10 @@ def test_a_line_without_a_tab_is_named(tmp_path: Path) -> None:
     [
         ("{", "not a JSON record"),
         ('["one", "eins"]', r"an object such as \{\"source\": \"\.\.\.\", \"target\": \"\.\.\.\"\}"),
-        ('{"source": "one", "summary": "x"}', r"no key 'target' \(its keys: 'source', 'summary'\); set data\.source_f"),
+        ('{"source": "one", "summary": "x"}', r"no key 'target' \(its keys: 'source', 'summary'\); set data\.target_f"),
         ('{"target": "one"}', r"no key 'source' \(its keys: 'target'\)"),
-        ('{"source": 1, "target": "x"}', "the value of 'source' is not a string"),
-        ('{"source": "x", "target": ["x", null]}', "the value of 'target' is no string and no list of them"),
+        ('{"source": 1, "target": "x"}', "the value of 'source' is a number, not a text"),
+        ('{"source": "x", "target": ["x", null]}', "the value of 'target' is null, not a text"),
         ('{"source": "x", "target": ["ok", "a\\ud83d"]}', r"'target' holds \\ud83d, half of a surrogate pair.*1"),
     ],
 )

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.config import load_config
-from seqloom.config.schema import WhitespaceText
+from seqloom.config.schema.text import WhitespaceText
 from seqloom.data.corpus import Corpus
+from seqloom.data.materials import prepare_text, tokenizer_for
 from seqloom.data.store import TokenStore, cache_folder
 from seqloom.data.word_store import learn_words
 from seqloom.errors import DataError
-from seqloom.runs.materials import prepare, tokenizer_for
-from seqloom.text import SPECIALS, UNK, WhitespaceTokenizer
+from seqloom.text.special import SPECIALS, UNK
+from seqloom.text.words import WhitespaceTokenizer
 
 SPACES = [chr(point) for point in range(sys.maxunicode + 1) if chr(point).isspace()]
 letters = st.sampled_from([*SPACES, *"ab\0\x01\x1b\x7f", "\r\n", "\n\n", "\ufeff", "é", "—", "中文", "ター", "𝄞", "𠀀"])
@@ -191,12 +192,12 @@ def test_preparing_a_large_text_goes_the_fast_way_and_fills_the_cache(
     corpus = Corpus.open(str(path), "line")
     tokenizer, store = slow_way(corpus, WhitespaceText())
     with cache():
-        monkeypatch.setattr("seqloom.runs.materials.LARGE", path.stat().st_size)
+        monkeypatch.setattr("seqloom.data.materials.LARGE", path.stat().st_size)
         monkeypatch.setattr(WhitespaceTokenizer, "train", never("the slow way"))
         monkeypatch.setattr(TokenStore, "build", never("the slow way"))
-        materials = prepare(config)
+        materials = prepare_text(config)
         assert materials.tokenizer.to_json() == tokenizer.to_json()
         assert materials.train.tokens.tolist() == store.tokens.tolist()
-        monkeypatch.setattr("seqloom.runs.materials.learn_words", never("learning again"))
-        assert tokenizer_for(config, corpus).to_json() == tokenizer.to_json()
+        monkeypatch.setattr("seqloom.data.materials.learn_words", never("learning again"))
+        assert tokenizer_for(config.text, corpus).to_json() == tokenizer.to_json()
         assert len(list((cache_folder() / "tokenizers").iterdir())) == 1

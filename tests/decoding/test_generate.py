@@ -78,9 +78,10 @@ def test_streaming_gives_what_the_batch_gives(random_model, chooser) -> None:
     limits = Limits(9, 2)
     tokens: dict[int, list[int]] = {}
     totals: dict[int, float] = {}
-    for row, token, log_prob in stream(model, PROMPTS, chooser, limits, samples=3):
-        tokens.setdefault(row, []).append(token)
-        totals[row] = totals.get(row, 0.0) + log_prob
+    for said in stream(model, PROMPTS, chooser, limits, samples=3):
+        for row, token, log_prob in zip(*(column.tolist() for column in said), strict=True):
+            tokens.setdefault(row, []).append(token)
+            totals[row] = totals.get(row, 0.0) + log_prob
     hypotheses = generate(model, PROMPTS, chooser, limits, samples=3)
     assert [(list(h.tokens), h.log_prob) for h in hypotheses] == [(tokens[r], totals[r]) for r in sorted(tokens)]
 

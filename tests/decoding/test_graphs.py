@@ -10,7 +10,9 @@ import torch
 from seqloom.config import load_config
 from seqloom.decoding import Greedy, Limits, Sampler, beam_search, generate
 from seqloom.decoding.graphs import GraphSteps
-from seqloom.models import LanguageModel, Seq2Seq, Source, build_language_model, build_seq2seq
+from seqloom.models.build import build_seq2seq
+from seqloom.models.language import LanguageModel, build_language_model
+from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn import State
 from seqloom.text.special import BOS, EOS, PAD
 
@@ -23,6 +25,17 @@ DECODERS = [
     {"kind": "convolution", "attention": {"kind": "bilinear"}},
     {"kind": "transformer", "heads": 2, "layers": 2},
     {"kind": "transformer", "heads": 2, "layers": 2, "attention": {"kind": "location"}},
+    {
+        "kind": "transformer",
+        "heads": 2,
+        "head_size": 6,
+        "positions": "relative",
+        "normalisation": "rms",
+        "query_key_norm": True,
+        "scaled_scores": False,
+        "bias": False,
+        "gated": True,
+    },
 ]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 

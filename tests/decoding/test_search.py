@@ -111,7 +111,7 @@ def test_exhaustive_search_is_enumeration(random_model, rescore, chosen) -> None
 
 @given(settings_of_search, st.integers(0, 50))
 @settings(max_examples=100, deadline=None)
-def test_a_beam_as_wide_as_the_space_is_exhaustive_search(random_model, chosen, wider) -> None:
+def test_a_beam_as_wide_as_the_space_is_exhaustive_search(random_model, rescore, chosen, wider) -> None:
     seed, extra, sharpness, lengths, alpha, n_best, prompt = chosen
     model, limits = random_model(seed, extra, order=3, sharpness=sharpness), Limits(*lengths)
     prompt = [token for token in prompt if token < model.vocabulary_size]
@@ -119,6 +119,7 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive_search(random_model, chosen, 
     n_best = min(n_best, width)
     (found,) = beam_search(model, [prompt], width, limits, alpha, n_best)
     assert found == exhaustive_search(model, limits, prompt, n_best, alpha)
+    assert_same(found, brute_force(model, rescore, prompt, limits, alpha, n_best))
 
 
 @given(
@@ -127,11 +128,15 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive_search(random_model, chosen, 
     st.integers(1, 10),
 )
 @settings(max_examples=60, deadline=None)
-def test_ties_are_broken_alike_by_beam_and_exhaustive_search(table_model, weights, alpha, n_best) -> None:
+def test_ties_are_broken_alike_by_a_beam_of_any_width_and_by_enumeration(
+    table_model, rescore, weights, alpha, n_best
+) -> None:
     """Small integer weights give many sequences the very same probability."""
     model = table_model((torch.tensor(weights, dtype=torch.float64) / 16).log())
     (found,) = beam_search(model, [[]], 4**3, Limits(3), alpha, n_best)
     assert found == exhaustive_search(model, Limits(3), (), n_best, alpha)
+    enumerated = brute_force(model, rescore, (), Limits(3), alpha, n_best)
+    assert [hypothesis.tokens for hypothesis in found] == [hypothesis.tokens for hypothesis in enumerated]
 
 
 def test_of_equal_scores_the_shorter_goes_first_then_the_order_of_ids(table_model) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, chdir
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -73,18 +72,14 @@ def test_what_a_page_shows_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standard_input: Input
 ) -> None:
     """In order, in one folder; commands in this process, trained for two steps."""
-    training, comparing = import_module("seqloom.runs.training"), import_module("seqloom.runs.comparison")
-    monkeypatch.setattr(training, "load_config", short_config)
-    monkeypatch.setattr(comparing, "load_config", short_config)
-    monkeypatch.setattr(import_module("seqloom.runs.pair_training"), "DECODED", 4)
-    monkeypatch.setattr(comparing, "_budget", lambda config: 64)
-    few_scenes = partial(load_scenes, count=200)
-    monkeypatch.setattr(import_module("seqloom.data.captions"), "load_scenes", few_scenes)
-    monkeypatch.setattr(import_module("seqloom.data.pictures"), "load_scenes", few_scenes)
-    monkeypatch.setattr(import_module("seqloom.runs.caption_training"), "CAPTIONED", 8)
-    monkeypatch.setattr(import_module("seqloom.runs.scene_judge"), "STEPS", 2)
+    monkeypatch.setattr("seqloom.runs.engine.load_config", short_config)
+    monkeypatch.setattr("seqloom.runs.comparison.load_config", short_config)
+    monkeypatch.setattr("seqloom.kinds.seq2seq.DECODED", 4)
+    monkeypatch.setattr("seqloom.runs.contests.text._budget", lambda config: 64)
+    monkeypatch.setattr("seqloom.data.captions.load_scenes", partial(load_scenes, count=200))
+    monkeypatch.setattr("seqloom.kinds.captioner.CAPTIONED", 8)
     for speed in ("_scoring_speed", "_generation_speed"):  # measuring takes longer than the rest together
-        monkeypatch.setattr(comparing, speed, lambda *_: 1.0)
+        monkeypatch.setattr(f"seqloom.runs.contests.text.{speed}", lambda *_: 1.0)
     (tmp_path / "my.txt").write_text(SENTENCES * 40, encoding="utf-8")
     for language in ("en", "de"):
         lines = [f"{number} {language} {line}" for number in range(40) for line in SENTENCES.splitlines()]
@@ -96,7 +91,7 @@ def test_what_a_page_shows_runs(
             if not block.tested:
                 continue
             if block.language == "python":
-                exec(compile(block.body, str(page), "exec"), names)
+                exec(compile(block.body, str(page), "exec", dont_inherit=True), names)
             for command in block.commands if block.language == "console" else []:
                 assert run(command, monkeypatch, standard_input) == 0, command
 

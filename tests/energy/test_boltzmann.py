@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from seqloom.config.schema.objectives import ClampedAndFreeObjective
 from seqloom.data.image_batches import ImageBatch
 from seqloom.errors import ConfigError
-from seqloom.metrics.annealing import all_states, boltzmann_log_z
-from seqloom.models.energy import BoltzmannMachine, anneal, max_cut
+from seqloom.metrics.annealing import boltzmann_log_z
+from seqloom.models.energy.boltzmann import BoltzmannMachine, all_states, anneal, max_cut
 from seqloom.training.energy import ClampedAndFree
 
 
@@ -90,7 +91,8 @@ def test_learning_with_hidden_units_raises_the_likelihood() -> None:
     data = torch.tensor([[0.0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
     made = BoltzmannMachine(3, 3)
     batch = ImageBatch(data.repeat(50, 1).reshape(-1, 1, 1, 3), None)
-    objective, optimizer = ClampedAndFree(sweeps=3), torch.optim.SGD(made.parameters(), lr=0.3)
+    objective = ClampedAndFree(ClampedAndFreeObjective(sweeps=3))
+    optimizer = torch.optim.SGD(made.parameters(), lr=0.3)
     with torch.no_grad():
         made.halves.normal_(std=0.5)
     for _ in range(600):

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from seqloom.config.schema.energy import UpDownConfig
 from seqloom.data.image_batches import ImageBatch
-from seqloom.metrics.annealing import all_states, exact_log_z
-from seqloom.models.energy import DeepBeliefNetwork, DeepClassifier, layer_machine
+from seqloom.metrics.annealing import exact_log_z
+from seqloom.models.energy.boltzmann import all_states
+from seqloom.models.energy.dbn import DeepBeliefNetwork, DeepClassifier, layer_machine
 from seqloom.training.energy import UpDown
 
 SIZES = [4, 3, 2]
@@ -27,7 +29,7 @@ def network(classes: int = 0, sizes: list[int] = SIZES) -> DeepBeliefNetwork:
 def exact_log_probs(made: DeepBeliefNetwork) -> torch.Tensor:
     """log p of every image of a network with one layer below its top machine."""
     images, features = all_states(SIZES[0]), all_states(SIZES[1])
-    prior = made._top_log_prob(features) - exact_log_z(made.top)
+    prior = torch.logsumexp(-made._energies(features).double(), 0) - exact_log_z(made.top)
     means = made.generation[0](features).sigmoid()
     by_pair = torch.where(images.unsqueeze(1) == 1, means, 1 - means).log().sum(2)  # [images, features]
     return torch.logsumexp(by_pair + prior, 1)
@@ -49,7 +51,7 @@ def test_the_bound_lies_below_by_the_divergence_of_recognition(classes: int) -> 
     recognised = torch.where(features.unsqueeze(0) == 1, means.unsqueeze(1), 1 - means.unsqueeze(1)).prod(2)
     pixels = made.generation[0](features).sigmoid()
     joint = torch.where(images.unsqueeze(1) == 1, pixels, 1 - pixels).log().sum(2)
-    joint = joint + made._top_log_prob(features) - log_z
+    joint = joint + torch.logsumexp(-made._energies(features).double(), 0) - log_z
     bound = (recognised * (joint - recognised.log())).sum(1)
     assert (bound <= exact).all()
     sampled = made.bound(images.repeat(4000, 1), log_z).view(4000, -1).mean(0)
@@ -86,7 +88,7 @@ def test_wake_and_sleep_learn_each_other() -> None:
     """Recognition weights move only by what falls, generative weights only by what rises."""
     made = network(sizes=[6, 5, 4, 3])
     batch = ImageBatch(torch.bernoulli(torch.rand(8, 1, 2, 3)).double(), None)
-    loss = UpDown(steps=2)(made, batch)
+    loss = UpDown(UpDownConfig(steps=2))(made, batch)
     loss.total.backward()
     for layer in [*made.recognition, *made.generation]:
         assert isinstance(layer, nn.Linear)

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import seqloom
 from seqloom.config import load_config
+from seqloom.data.image_format import ImageFormat
 from seqloom.data.images import load_images
 from seqloom.errors import ConfigError, UserError
-from seqloom.metrics.annealing import all_states, annealed_log_z
-from seqloom.models.energy import BernoulliUnits, RestrictedBoltzmannMachine
-from seqloom.runs.energy import likelihood_figures
-from seqloom.training import read_metrics
+from seqloom.metrics.annealing import annealed_log_z
+from seqloom.metrics.corpus_scores import Scored
+from seqloom.models.energy.boltzmann import all_states
+from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
+from seqloom.models.energy.units import BernoulliUnits
+from seqloom.runs.energy_model import TrainedEnergyModel
+from seqloom.runs.image_model import ImageAssets
+from seqloom.runs.trained import DrawsClasses, able
+from seqloom.training import Interrupted, read_metrics
+from seqloom.training.trainer import Trainer
 
 SHORT = ["training.steps=6", "training.validate_every=3", "training.log_every=1", "training.device=cpu"]
 TINY = [*SHORT, "model.annealing.steps=40", "model.annealing.valid_steps=20", "data.valid_fraction=0.3"]
@@ -24,7 +33,7 @@ RBM = {
     "rbm": ["model.size=24"],
     "rbm-gaussian": ["model.size=24"],
     "rbm/real": ["model.size=24", "model.hidden=gaussian", "training.optimizer.learning_rate=0.001"],
-    "rbm/cd": ["model.size=24", "model.persistent=false", "model.steps=2", "model.sparsity_cost=0.1"],
+    "rbm/cd": ["model.size=24", "objective.persistent=false", "objective.steps=2", "objective.sparsity_cost=0.1"],
 }
 DBN = [*TINY, "model.sizes=[30,24]", "model.up_down.epochs=0.2", "model.fine_tuning.epochs=0.2"]
 
@@ -58,7 +67,12 @@ def test_a_general_machine_trains_draws_and_scores_exactly(tmp_path: Path) -> No
     images = np.where(all_states(9).numpy().reshape(-1, 3, 3) > 0, 255, 0).astype(np.uint8)
     assert np.exp(again.log_prob(images)).sum() == pytest.approx(1, rel=1e-4)
     np.testing.assert_array_equal(trained.sample(4, steps=3), again.sample(4, steps=3))
-    assert "exact" in again.figures()["log_likelihood"].signature
+    assert again.figures()["log_likelihood"].signature.startswith(again.method)
+    assert "exact" in again.method
+    with pytest.raises(UserError, match=r"not for `seqloom images sample --class`.*images sample"):
+        able(again, DrawsClasses)
+    with pytest.raises(TypeError, match="labels"):
+        again.sample(1, labels=3)
 
 
 def test_the_normaliser_is_kept_until_the_weights_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +97,8 @@ def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
     )
     assert set(again.predict(digits)) <= set("0123456789")
     assert set(again.figures()) >= {"log_likelihood_bound", "error"}
+    assert again.bound
+    assert "variational lower bound" in again.method
     stages = list(dict.fromkeys(entry["stage"] for entry in read_metrics(tmp_path / "run")))
     assert stages == ["layer-1", "layer-2", "up-down", "fine-tuning"]
     with pytest.raises(UserError, match="knows no class 'ten'"):
@@ -114,20 +130,40 @@ def test_a_classifier_keeps_the_weights_with_the_fewest_errors(tmp_path: Path) -
     assert found[-1]["valid_cross_entropy"] > 0
 
 
-def test_a_normaliser_that_misses_the_images_is_called_uncertain() -> None:
+class Machine(TrainedEnergyModel):
+    """A machine of which only the figures of its likelihood are asked."""
+
+    method = "by hand"
+
+    def sample(self, size: int, seed: int = 0) -> Any:
+        raise NotImplementedError
+
+    def log_prob(self, images: Any) -> Any:
+        raise NotImplementedError
+
+    def figures(self, source: str | None = None) -> dict[str, Scored]:
+        raise NotImplementedError
+
+
+def test_a_normaliser_that_misses_the_images_is_called_uncertain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One image behind a wall: forward annealing does not find it, and is sure of itself."""
+    config = load_config("rbm", ["model.annealing.steps=50"])
+    trained = Machine(None, ImageAssets(ImageFormat((1, 5, 6))), config, tmp_path)
     torch.manual_seed(0)
     machine = RestrictedBoltzmannMachine(BernoulliUnits(torch.zeros(30)), BernoulliUnits(torch.zeros(21)))
     with torch.no_grad():
         machine.weight.zero_()
         machine.weight[:, 0] = 8.0  # the first hidden unit is on with all pixels, and turns all of them on
         machine.hidden.bias[0] = -200.0
-    found = annealed_log_z(machine, 50, 50)
-    assert found.high - found.low < 1
-    figures = likelihood_figures("log_likelihood", -3.0, found, machine, torch.ones(50, 30), 50, "seqloom")
+    forward = annealed_log_z(machine, 50, 50)
+    assert forward.high - forward.low < 1
+    monkeypatch.setattr(TrainedEnergyModel, "normaliser_of", lambda self, machine: forward)
+    figures = trained.likelihood_figures("log_likelihood", -3.0, machine, torch.ones(50, 30), "seqloom")
     assert "UNCERTAIN" in figures["log_likelihood"].signature
     assert figures["log_likelihood_low"].value < -3.0 - 5
-    sure = likelihood_figures("log_likelihood", -3.0, found, machine, machine.noise(50), 50, "seqloom")
+    sure = trained.likelihood_figures("log_likelihood", -3.0, machine, machine.noise(50), "seqloom")
     assert "UNCERTAIN" not in sure["log_likelihood"].signature
 
 
@@ -149,3 +185,44 @@ def test_random_weights_are_a_switch(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(name: str, setting: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(name, [setting])
+
+
+def test_classes_that_nothing_was_told_of_are_refused(tmp_path: Path) -> None:
+    settings = [*TINY, "model.sizes=[8]", "model.labels=false", "model.up_down.epochs=0", "model.fine_tuning.epochs=0"]
+    trained = seqloom.train("dbn", settings, out=tmp_path / "run")
+    with pytest.raises(UserError, match=r"model\.labels=true"):
+        trained.sample(1, labels=3)
+    with pytest.raises(UserError, match=r"model\.fine_tuning\.epochs"):
+        trained.predict(load_images("digits").images[:1])
+    assert trained.classifier is None
+
+
+def test_classes_that_images_do_not_have_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    for number, pixels in enumerate(load_images("digits").images[:20]):
+        Image.fromarray(pixels).save(pictures / f"{number:02}.png")
+    with pytest.raises(ConfigError, match="need images with classes"):
+        seqloom.train("dbn", [*DBN, f"data.train={pictures}"], out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_interrupted_network_goes_on_within_its_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped in the third stage, a network comes out as if it had not been."""
+    seqloom.train("dbn", DBN, out=tmp_path / "whole")
+    original, stage = Trainer._optimise, "up-down"
+
+    def stop(self: Any) -> None:
+        original(self)
+        if self.folder.name == stage and self.progress.step == 4:
+            self._save()
+            raise Interrupted("stopped", 2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_optimise", stop)
+        with pytest.raises(Interrupted):
+            seqloom.train("dbn", DBN, out=tmp_path / "parts")
+    assert not (tmp_path / "parts" / "model.safetensors").exists()
+    seqloom.train("dbn", out=tmp_path / "parts", resume=True)
+    for file in ("model.safetensors", "fine-tuning/model.safetensors"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()

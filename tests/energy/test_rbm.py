@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from seqloom.config.schema.objectives import ContrastiveDivergenceObjective
 from seqloom.data.image_batches import ImageBatch
 from seqloom.metrics.annealing import (
     _estimate,
@@ -18,13 +19,8 @@ from seqloom.metrics.annealing import (
     normaliser,
     temperatures,
 )
-from seqloom.models.energy import (
-    BernoulliUnits,
-    GaussianPixels,
-    GaussianUnits,
-    LabelledUnits,
-    RestrictedBoltzmannMachine,
-)
+from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
+from seqloom.models.energy.units import BernoulliUnits, GaussianUnits, GaussianVisibleUnits, LabelledUnits
 from seqloom.training.energy import ContrastiveDivergence
 
 VISIBLE, HIDDEN = 5, 4
@@ -36,7 +32,7 @@ def machine(kind: str, visible: int = VISIBLE, hidden: int = HIDDEN, spread: flo
     first, second = kind.split("-")
     below = {
         "bernoulli": lambda: BernoulliUnits(torch.randn(visible)),
-        "gaussian": lambda: GaussianPixels(torch.randn(visible), torch.randn(visible) * 0.5),
+        "gaussian": lambda: GaussianVisibleUnits(torch.randn(visible), torch.randn(visible) * 0.5),
         "labelled": lambda: LabelledUnits(torch.randn(visible), 2),
     }[first]()
     above = BernoulliUnits(torch.randn(hidden)) if second == "bernoulli" else GaussianUnits(torch.randn(hidden))
@@ -44,6 +40,10 @@ def machine(kind: str, visible: int = VISIBLE, hidden: int = HIDDEN, spread: flo
     with torch.no_grad():
         made.weight.copy_(torch.randn(visible, hidden) * spread)
     return made
+
+
+def learning(**settings: float) -> ContrastiveDivergence:
+    return ContrastiveDivergence(ContrastiveDivergenceObjective.model_validate(settings))
 
 
 def grid(units: int) -> tuple[Tensor, float]:
@@ -54,7 +54,7 @@ def grid(units: int) -> tuple[Tensor, float]:
 
 def states_of(units: object, size: int) -> tuple[Tensor, float]:
     """All values of a layer, and the volume of each."""
-    if isinstance(units, GaussianPixels | GaussianUnits):
+    if isinstance(units, GaussianVisibleUnits | GaussianUnits):
         return grid(size)
     states = all_states(size)
     if isinstance(units, LabelledUnits):
@@ -102,7 +102,7 @@ def test_samples_have_the_means_and_variances_of_the_conditionals(kind: str) -> 
     torch.testing.assert_close(drawn.mean(0), made.hidden_mean(visible[:1])[0], atol=0.03, rtol=0)
     back = made.sample_visible(drawn[:1].expand(40_000, -1))
     torch.testing.assert_close(back.mean(0), made.visible_mean(drawn[:1])[0], atol=0.03, rtol=0)
-    if isinstance(made.visible, GaussianPixels):
+    if isinstance(made.visible, GaussianVisibleUnits):
         torch.testing.assert_close(back.var(0), made.visible.variance, atol=0, rtol=0.05)
 
 
@@ -147,7 +147,7 @@ def test_over_all_states_the_closed_form_is_the_gradient_of_the_likelihood() -> 
 @pytest.mark.parametrize("kind", KINDS[:3])
 def test_contrastive_divergence_hands_the_closed_form_to_the_optimiser(kind: str) -> None:
     made = machine(kind)
-    objective = ContrastiveDivergence(steps=2)
+    objective = learning(steps=2)
     batch = ImageBatch(made.noise(6).reshape(6, 1, 1, VISIBLE), None)
     seen: list[Tensor] = []
     original = made.contrast
@@ -169,7 +169,7 @@ def test_contrastive_divergence_hands_the_closed_form_to_the_optimiser(kind: str
 def test_persistent_chains_go_on_and_come_back_from_a_checkpoint() -> None:
     made = machine("bernoulli-bernoulli")
     batch = ImageBatch(made.noise(6).reshape(6, 1, 1, VISIBLE), None)
-    objective, again = ContrastiveDivergence(persistent=True), ContrastiveDivergence(persistent=True)
+    objective, again = learning(persistent=True), learning(persistent=True)
     assert objective.state() == {}
     objective(made, batch)
     again.restore({name: tensor.clone() for name, tensor in objective.state().items()})
@@ -186,7 +186,7 @@ def test_sparsity_draws_units_towards_the_target() -> None:
     data = made.noise(50)
     batch = ImageBatch(data.reshape(50, 1, 1, 6), None)
     optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
-    objective = ContrastiveDivergence(sparsity_cost=5.0, sparsity_target=0.2)
+    objective = learning(sparsity_cost=5.0, sparsity_target=0.2)
     for _ in range(200):
         optimizer.zero_grad()
         (objective(made, batch).total / 50).backward()
@@ -258,7 +258,7 @@ def test_temperatures_rise_from_nothing_to_one() -> None:
 
 
 def test_pixels_that_never_change_have_a_variance_above_nothing() -> None:
-    units = GaussianPixels.fitted(torch.zeros(2), torch.tensor([0.0, 1.0]))
+    units = GaussianVisibleUnits.fitted(torch.zeros(2), torch.tensor([0.0, 1.0]))
     assert torch.isfinite(units.energy(torch.rand(3, 2))).all()
     assert units.variance[0] > 1e-3
 

@@ -14,13 +14,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.config.schema import NgramModelConfig
+from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.errors import DataError
-from seqloom.interop import read_arpa, write_arpa
-from seqloom.interop.arpa import kernels, lines, reading, writing
-from seqloom.models.ngram import NgramModel, count, estimate
-from seqloom.text import BpeTokenizer, CharacterTokenizer, Tokenizer, WhitespaceTokenizer, read_lines
+from seqloom.interop.arpa import kernels, lines, read_arpa, reading, write_arpa, writing
+from seqloom.models.ngram.counting import count
+from seqloom.models.ngram.estimation import estimate
+from seqloom.models.ngram.model import NgramModel
+from seqloom.text.characters import CharacterTokenizer
+from seqloom.text.reading import read_lines
 from seqloom.text.special import BOS, EOS, PAD, UNK
+from seqloom.text.subwords import BpeTokenizer
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.words import WhitespaceTokenizer
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "arpa"
 NOVEL = "time_machine.words.txt.gz"

@@ -11,7 +11,7 @@ import pytest
 import seqloom
 from seqloom.errors import UserError
 from seqloom.interop import export_word2vec, export_word2vec_binary, import_word2vec
-from seqloom.runs import TrainedWordVectors
+from seqloom.kinds.word2vec import TrainedWordVectors
 
 KeyedVectors: Any = pytest.importorskip("gensim.models", reason="comes with the extra `bench`").KeyedVectors
 

@@ -6,11 +6,13 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from seqloom.config.schema import AutoencoderConfig, DenseNetworks
+from seqloom.config.schema.latent import AutoencoderConfig, DenseNetworks
 from seqloom.data.image_batches import ImageBatch, all_batches
 from seqloom.data.images import load_images
 from seqloom.errors import ConfigError
-from seqloom.models.latent import Autoencoder, Pca, corrupt
+from seqloom.models.latent.autoencoder import Autoencoder
+from seqloom.models.latent.noise import corrupt
+from seqloom.models.latent.pca import Pca
 
 
 @pytest.fixture(scope="module")

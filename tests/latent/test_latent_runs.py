@@ -14,9 +14,11 @@ import seqloom
 from seqloom.cli import main
 from seqloom.data.images import load_images
 from seqloom.errors import ConfigError, DataError, UserError
-from seqloom.runs.latent import TrainedLatentModel
-from seqloom.runs.latent_mixture import TrainedMixture
-from seqloom.runs.latent_vae import TrainedVae
+from seqloom.kinds.mixture import TrainedMixture
+from seqloom.kinds.vae import TrainedVae
+from seqloom.runs.code_model import TrainedCodeModel
+from seqloom.runs.trained import Denoises, DrawsClasses, HasDensity, able
+from seqloom.training import Interrupted, Interrupts
 
 DATA = {"kind": "images", "train": "digits", "values": "sampled", "batch_size": 50}
 TINY = {"steps": 6, "validate_every": 3, "device": "cpu", "clip": 0, "log_every": 1}
@@ -33,15 +35,16 @@ MODELS: dict[str, dict[str, Any]] = {
         "networks": CONVOLUTIONS,
         "pixels": "gaussian",
         "conditional": True,
-        "objective": {"kind": "iwae", "samples": 3},
         "test_samples": 20,
     },
     "mixture": {"kind": "mixture", "components": 4, "iterations": 3},
 }
+OBJECTIVES = {"iwae": {"kind": "iwae", "samples": 3}}
 
 
 def config(name: str, **training: Any) -> dict[str, Any]:
-    return {"data": DATA, "model": MODELS[name], "training": {**TINY, **training}}
+    objective = {"objective": OBJECTIVES[name]} if name in OBJECTIVES else {}
+    return {"data": DATA, "model": MODELS[name], "training": {**TINY, **training}, **objective}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,7 @@ def test_figures_are_finite_and_signed(runs: dict[str, Any], name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "mixture"])
 def test_codes_go_in_and_out(runs: dict[str, Any], name: str) -> None:
     trained = runs[name]
-    assert isinstance(trained, TrainedLatentModel)
+    assert isinstance(trained, TrainedCodeModel)
     images = trained.held_out().first(6)
     codes = trained.transform(images)
     assert codes.shape == (6, MODELS[name]["size"])
@@ -96,19 +99,27 @@ def test_log_prob_is_per_image_and_above_the_bound(runs: dict[str, Any]) -> None
     assert figures["elbo"].value < figures["iwae"].value <= figures["log_prob"].value + 0.5
     assert vae.log_prob(images).mean() == pytest.approx(figures["log_prob"].value, abs=0.2)
     assert mixture.log_prob(images).mean() == pytest.approx(mixture.figures()["log_prob"].value)
+    assert mixture.figures()["log_prob"].signature.startswith("exact; ")
+    assert vae.method == "importance sampling, 20 samples, from below"
+    assert not able(vae, HasDensity).bound
     np.testing.assert_allclose(mixture.responsibilities(images).sum(1), 1, rtol=1e-5)
     assert mixture.components().shape == (4, 8, 8)
 
 
 def test_a_conditional_model_draws_classes(runs: dict[str, Any]) -> None:
     trained = runs["iwae"]
-    assert trained.sample(3, labels="7").shape == (3, 8, 8)
+    sevens = trained.sample(3, labels="7")
+    assert sevens.shape == (3, 8, 8)
+    np.testing.assert_array_equal(sevens, trained.sample(3, labels=[7, 7, 7]))
+    np.testing.assert_array_equal(trained.sample(3), trained.sample(3, labels=[0, 1, 2]))
     with pytest.raises(UserError, match="no class 'eleven'"):
         trained.sample(1, labels="eleven")
     with pytest.raises(UserError, match=r"model\.conditional=true"):
         runs["vae"].sample(1, labels=1)
-    for name in ("autoencoder", "mixture"):
-        with pytest.raises(UserError, match="knows no classes"):
+    for name in ("autoencoder", "pca", "mixture"):
+        with pytest.raises(UserError, match=r"not for `seqloom images sample --class`.*images sample"):
+            able(runs[name], DrawsClasses)
+        with pytest.raises(TypeError, match="labels"):
             runs[name].sample(1, labels=1)
 
 
@@ -130,6 +141,49 @@ def test_noise_is_removed_from_images_and_from_tensors(runs: dict[str, Any]) -> 
     assert noisy.shape == (3, 1, 8, 8)
     assert trained.denoise(noisy).shape == trained.denoise(images).shape == (3, 8, 8)
     assert {"noisy_psnr", "denoised_psnr", "denoised_ssim"} <= trained.figures().keys()
+
+
+def test_what_has_no_density_says_so(runs: dict[str, Any]) -> None:
+    trained = runs["autoencoder"]
+    with pytest.raises(UserError, match="has no `log_prob`"):
+        trained.log_prob(trained.held_out().first(1))
+    with pytest.raises(UserError, match="not for `seqloom images denoise`"):
+        able(runs["vae"], Denoises)
+
+
+def test_paths_go_between_held_out_images(runs: dict[str, Any]) -> None:
+    trained = runs["pca"]
+    images = trained.held_out()
+    paths = trained.draw_paths(None, 3, 5, "linear")
+    np.testing.assert_array_equal(paths[::5], trained.reconstruct(images.first(3)))
+    np.testing.assert_array_equal(paths[4::5], trained.reconstruct(images.first(3, after=3)))
+    with pytest.raises(DataError, match=r"500 paths need 1000 images, and there are 180: lower --paths"):
+        trained.draw_paths(None, 500, 5, "linear")
+
+
+def test_computed_numbers_count_as_parameters(runs: dict[str, Any]) -> None:
+    """A mean, five components and their variances; four shares and four pictures."""
+    assert runs["pca"].parameters == 64 + 5 * 64 + 5
+    assert runs["mixture"].parameters == 4 + 4 * 64
+
+
+def test_classes_that_images_do_not_have_are_refused(tmp_path: Path) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    for number, pixels in enumerate(load_images("digits").images[:20]):
+        Image.fromarray(pixels).save(pictures / f"{number:02}.png")
+    data = {**DATA, "train": str(pictures)}
+    with pytest.raises(ConfigError, match=r"model\.conditional=false"):
+        seqloom.train({**config("iwae"), "data": data}, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_left_of_em_that_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Interrupts, "number", 2, raising=False)
+    monkeypatch.setattr(Interrupts, "__init__", lambda self: setattr(self, "_previous", {}))
+    with pytest.raises(Interrupted, match="round 1 of EM: nothing was written"):
+        seqloom.train(config("mixture"), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_mixture_needs_pixels_of_zero_and_one() -> None:

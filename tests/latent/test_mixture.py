@@ -7,10 +7,10 @@ import itertools
 import pytest
 import torch
 
-from seqloom.config.schema import MixtureConfig
+from seqloom.config.schema.latent import MixtureConfig
 from seqloom.data.image_batches import all_batches
 from seqloom.data.images import load_images
-from seqloom.models.latent import BernoulliMixture
+from seqloom.models.latent.mixture import BernoulliMixture
 
 SHAPE = (1, 2, 3)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seqloom.models.latent import plane, spherical, straight, traversal
+from seqloom.models.latent.paths import Way, linear, path_between, plane, spherical, traversal
 
 
-@pytest.mark.parametrize("way", [straight, spherical])
-def test_a_path_leads_from_one_code_to_the_other(way) -> None:
+@pytest.mark.parametrize("way", ["linear", "spherical"])
+def test_a_path_leads_from_one_code_to_the_other(way: Way) -> None:
     first, second = torch.randn(3, 5), torch.randn(3, 5)
-    path = way(first, second, 7)
+    path = path_between(way, first, second, 7)
     assert path.shape == (3, 7, 5)
     torch.testing.assert_close(path[:, 0], first)
     torch.testing.assert_close(path[:, -1], second)
@@ -20,14 +20,14 @@ def test_a_path_leads_from_one_code_to_the_other(way) -> None:
 def test_an_arc_keeps_the_length_that_a_straight_line_loses() -> None:
     first, second = torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 3.0]])
     assert spherical(first, second, 9).norm(dim=-1).tolist()[0] == pytest.approx([3.0] * 9)
-    assert float(straight(first, second, 3)[0, 1].norm()) == pytest.approx(3 / 2**0.5)
+    assert float(linear(first, second, 3)[0, 1].norm()) == pytest.approx(3 / 2**0.5)
     torch.testing.assert_close(spherical(first, second, 3)[0, 1], torch.full((2,), 3 / 2**0.5))
 
 
-def test_an_arc_between_parallel_codes_is_straight() -> None:
+def test_an_arc_between_parallel_codes_is_linear() -> None:
     first = torch.tensor([[1.0, 2.0]])
-    torch.testing.assert_close(spherical(first, 2 * first, 5), straight(first, 2 * first, 5))
-    torch.testing.assert_close(spherical(first, -first, 5), straight(first, -first, 5))
+    torch.testing.assert_close(spherical(first, 2 * first, 5), linear(first, 2 * first, 5))
+    torch.testing.assert_close(spherical(first, -first, 5), linear(first, -first, 5))
 
 
 def test_a_traversal_moves_one_number() -> None:

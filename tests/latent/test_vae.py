@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-from seqloom.config.schema import VaeConfig
+from seqloom.config.schema.latent import VaeConfig
+from seqloom.config.schema.objectives import ElboObjective, ImportanceObjective
 from seqloom.data.image_batches import ImageBatch
 from seqloom.errors import DataError
-from seqloom.models.latent import Vae, divergence
-from seqloom.training.latent import Elbo, ImportanceWeighted
+from seqloom.models.latent.vae import Vae
+from seqloom.models.latent.variational import divergence
+from seqloom.training.bounds import Elbo, ImportanceWeighted
 
 SHAPE = (1, 2, 3)
 
@@ -126,7 +128,13 @@ def test_one_importance_sample_is_the_evidence_lower_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    "objective", [Elbo(samples=3, beta=0.7), Elbo(free_bits=0.3), ImportanceWeighted(4)], ids=["elbo", "bits", "iwae"]
+    "objective",
+    [
+        Elbo(ElboObjective(samples=3, beta=0.7)),
+        Elbo(ElboObjective(free_bits=0.3)),
+        ImportanceWeighted(ImportanceObjective(samples=4)),
+    ],
+    ids=["elbo", "bits", "iwae"],
 )
 @pytest.mark.parametrize("head", ["log-variance", "softplus"])
 def test_gradients_through_the_draws_are_those_of_finite_differences(objective: Any, head: str) -> None:
@@ -158,15 +166,15 @@ def test_gradients_through_the_draws_are_those_of_finite_differences(objective: 
 def test_free_bits_leave_small_divergences_alone() -> None:
     model, given = linear(), batch()
     torch.manual_seed(0)
-    plain = Elbo()(model, given)
+    plain = Elbo(ElboObjective())(model, given)
     torch.manual_seed(0)
-    free = Elbo(free_bits=100.0)(model, given)
+    free = Elbo(ElboObjective(free_bits=100.0))(model, given)
     difference = 100.0 * 2 * given.tokens - plain.logs["divergence"]
     torch.testing.assert_close(free.total - plain.total, difference, rtol=1e-4, atol=0)
 
 
 def test_the_divergence_is_weighted_more_and_more_during_the_warm_up() -> None:
-    objective = Elbo(beta=2.0, warm_up=0.5)
+    objective = Elbo(ElboObjective(beta=2.0, warm_up=0.5))
     weights = []
     for done in (0.0, 0.25, 0.5, 1.0):
         objective.advance(done)

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ from nltk.translate.bleu_score import corpus_bleu as nltk_corpus_bleu
 
 from seqloom.data.corpora import find
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import bleu, repeated_ngrams, sentence_bleu, sentence_bleus
-from seqloom.metrics.ngram_counts import _compiled_matches, clipped_matches
+from seqloom.metrics.bleu import bleu, sentence_bleu, sentence_bleus
+from seqloom.metrics.ngram_counts import clipped_matches, repeated_ngrams
 
 Sets = list[tuple[list[list[str]], list[list[list[str]]]]]
 
@@ -77,7 +78,8 @@ def joined(references: list[list[list[str]]]) -> list[list[str]]:
 def test_bleu_equals_sacrebleu_on_real_text(real_sets: Sets, smoothing, value, effective_order):
     usual = smoothing in ("none", "exp") and not effective_order
     for hypotheses, references in real_sets if usual else real_sets[::5]:
-        ours = bleu(hypotheses, references, 4, smoothing, value, effective_order)
+        options = {"smoothing": smoothing, "smoothing_value": value, "effective_order": effective_order}
+        ours = bleu(hypotheses, references, **options)
         theirs = sacrebleu.corpus_bleu(
             [" ".join(tokens) for tokens in hypotheses],
             joined(references),
@@ -177,18 +179,26 @@ texts = st.lists(st.integers(0, 3), max_size=12)
 
 
 @given(st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), min_size=1, max_size=4), st.integers(1, 5))
-def test_compiled_and_plain_counts_are_the_same(pairs, max_order):
+def test_matches_are_clipped_as_they_are_defined(pairs, max_order):
+    def counted(text: list[int], order: int) -> Counter[tuple[int, ...]]:
+        return Counter(tuple(text[begin : begin + order]) for begin in range(len(text) - order + 1))
+
     hypotheses, references = zip(*pairs, strict=True)
-    compiled = _compiled_matches(hypotheses, references, max_order)
-    assert compiled.tolist() == clipped_matches(hypotheses, references, max_order).tolist()
+    matches = clipped_matches(hypotheses, references, max_order)
+    for row, (hypothesis, several) in enumerate(pairs):
+        for order in range(1, max_order + 1):
+            allowed: Counter[tuple[int, ...]] = Counter()
+            for reference in several:
+                allowed |= counted(reference, order)
+            assert matches[row, order - 1] == (counted(hypothesis, order) & allowed).total()
 
 
 def test_long_texts_are_counted_alike():
     generator = np.random.default_rng(0)
     hypothesis, reference = generator.integers(0, 9, 3000).tolist(), generator.integers(0, 9, 2500).tolist()
-    compiled = _compiled_matches([hypothesis], [[reference]], 3)
+    matches = clipped_matches([hypothesis], [[reference]], 3)
     first = [list(zip(*(text[n:] for n in range(3)), strict=False)) for text in (hypothesis, reference)]
-    assert compiled[0, 2] == sum(min(first[0].count(gram), first[1].count(gram)) for gram in set(first[0]))
+    assert matches[0, 2] == sum(min(first[0].count(gram), first[1].count(gram)) for gram in set(first[0]))
 
 
 @given(texts, st.lists(texts, min_size=1, max_size=3))
@@ -228,19 +238,18 @@ def test_ten_thousand_sentences_take_well_under_a_second():
     words = " ".join(bundled_lines("shakespeare")).split()
     references = [[words[start : start + 25]] for start in range(0, 200_000, 20)]
     hypotheses = [text[0][3:] + text[0][:3] for text in references]
-    sentence_bleus(hypotheses[:100], references[:100])  # compiles
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
         scores = sentence_bleus(hypotheses, references)
         seconds.append(time.perf_counter() - start)
     assert len(scores) == 10_000
-    assert min(seconds) < 0.7  # 0.1 on one core
+    assert min(seconds) < 0.7  # 0.2 on one core
 
 
 def test_scores_of_tokens_do_not_wait_for_torch():
-    program = "import sys\nfrom seqloom.metrics import bleu, rouge\nfrom seqloom.metrics.bleu import bleu as same\n"
-    program += "assert bleu([[1]], [[[1]]], 1).score == 1 and same is bleu\n"
+    program = "import sys\nfrom seqloom.metrics import rouge\nfrom seqloom.metrics.bleu import bleu\n"
+    program += "assert bleu([[1]], [[[1]]], max_order=1).score == 1\n"
     program += "assert not {'torch', 'numba', 'sacrebleu'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,9 @@ import pytest
 from scipy.stats import norm
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import bleu, paired_bootstrap, paired_bootstrap_bleu, rouge_l
+from seqloom.metrics.bleu import bleu
+from seqloom.metrics.bootstrap import paired_bootstrap, paired_bootstrap_bleu
+from seqloom.metrics.rouge import rouge_l
 
 Texts = list[list[int]]
 

@@ -6,7 +6,8 @@ import pytest
 import sacrebleu
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import bleu, corpus_scores, scoring_tokenizer, scoring_tokens
+from seqloom.metrics.bleu import bleu
+from seqloom.metrics.corpus_scores import corpus_scores, scoring_tokenizer, scoring_tokens
 
 HYPOTHESES = ["The cat sat on the mat.", "A dog, I think, barked at it."]
 REFERENCES = [["The cat sat on a mat.", "On the mat sat the cat."], ["A dog barked at it, I think."]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from scipy.stats import entropy as scipy_entropy
 
 from seqloom.config import load_config
 from seqloom.data.store import TokenStore, Totals
-from seqloom.metrics import Likelihood, entropy, stream_likelihood, unit_likelihood
-from seqloom.models import LanguageModel, build_language_model
+from seqloom.metrics.likelihood import Likelihood, entropy, text_likelihood, unit_likelihood
+from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.text.special import BOS, EOS, UNK
 
 
@@ -66,7 +65,7 @@ def test_an_impossible_text_has_infinite_perplexity() -> None:
 @pytest.mark.parametrize("length", [37, 64, 101])
 def test_a_carried_state_reads_a_row_without_a_break(kind: str, length: int) -> None:
     model, store = model_of(kind), random_store(length)
-    found = stream_likelihood(model, store, length=8, rows=1)
+    found = text_likelihood(model, store, length=8, rows=1)
     assert found.log_prob == pytest.approx(brute_force(model, store.tokens.tolist()), rel=1e-5)
 
 
@@ -84,7 +83,7 @@ def test_overlapping_windows_score_every_token_once_from_enough_context(length: 
             features, _ = model(inputs)
             log_probs = model.output.log_prob(features, torch.tensor([piece]))[0]
         expected += log_probs[first - begin :].sum().item()
-    found = stream_likelihood(model, store, window, rows=1, overlap=overlap)
+    found = text_likelihood(model, store, window, rows=1)
     assert found.log_prob == pytest.approx(expected, rel=1e-5)
 
 
@@ -94,17 +93,18 @@ def test_reading_in_several_rows_scores_every_token() -> None:
     settings = ["model.features.kind=feedforward", "model.features.context=1", "model.embedding.size=8"]
     model = build_language_model(load_config({"training": {"steps": 1}}, settings).model, 20).eval()
     store = random_store(1003)
-    one = stream_likelihood(model, store, length=10, rows=1)
-    many = stream_likelihood(model, store, length=10, rows=7)
+    one = text_likelihood(model, store, length=10, rows=1)
+    many = text_likelihood(model, store, length=10, rows=7)
     assert many.log_prob == pytest.approx(one.log_prob, rel=1e-6)
 
 
-def test_units_are_scored_each_by_itself_whatever_the_batch(tmp_path: Path) -> None:
+def test_units_are_scored_each_by_itself_whatever_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seqloom.models.autoregressive.SCORED_TOGETHER", 16)
     model = model_of("lstm")
     units = [[5, 6, 7, EOS], [EOS], [8] * 30 + [EOS], [9, EOS], [], [5, 6, 7, EOS]]
     tokens = np.array([token for unit in units for token in unit])
     lengths = np.array([len(unit) for unit in units])
-    scores = model.unit_log_probs(tokens, lengths, batch_tokens=16)
+    scores = model.unit_log_probs(tokens, lengths)
     found = [part.sum() for part in np.split(scores, np.cumsum(lengths)[:-1])]
     assert found == pytest.approx([brute_force(model, unit) for unit in units], abs=1e-4)
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import rouge, rouge_l, rouge_n, rouge_words
-from seqloom.metrics.rouge import common_subsequence
+from seqloom.metrics.rouge import common_subsequence, rouge, rouge_l, rouge_n, rouge_words
 
 # What RougeScorer(["rouge1", "rouge2", "rougeL"]).score_multi(references, hypothesis) of rouge-score gives:
 # precision, recall and F of ROUGE-1, ROUGE-2 and ROUGE-L.

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.config.schema import CaptionerConfig
+from seqloom.config.schema.captioner import CaptionerConfig
 from seqloom.decoding import Limits, beam_search
-from seqloom.models.captioner import Captioner, build_captioner
+from seqloom.models.captioner import Captioner
 from seqloom.text.special import BOS, EOS, PAD
 
 SHAPE = (1, 8, 8)
@@ -35,7 +35,7 @@ every = pytest.mark.parametrize("name", sorted(MODELS))
 def tiny(name: str, vocabulary_size: int = 9) -> Captioner:
     torch.manual_seed(0)
     config = CaptionerConfig.model_validate({"embedding": {"size": 8}, **MODELS[name]})
-    model = build_captioner(config, SHAPE, vocabulary_size).eval()
+    model = Captioner(config, SHAPE, vocabulary_size).eval()
     for parameter in model.parameters():  # away from the flat distributions that models begin with
         torch.nn.init.normal_(parameter, std=0.4)
     return model

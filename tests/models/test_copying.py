@@ -11,10 +11,11 @@ import torch
 from torch.nn import functional as F
 
 import seqloom
-from seqloom.config.schema import Seq2SeqConfig
-from seqloom.data.buckets import PairBatch
-from seqloom.models import Source, build_seq2seq
+from seqloom.config.schema.seq2seq import Seq2SeqConfig
+from seqloom.data.pair_batches import PairBatch
+from seqloom.models.build import build_seq2seq
 from seqloom.models.copying import CopyingSeq2Seq, SelectiveSeq2Seq
+from seqloom.models.seq2seq import Source
 from seqloom.text.special import BOS, EOS, PAD, UNK
 
 VOCABULARY = 7
@@ -235,12 +236,7 @@ def exact(greetings: Path, out: Path, model: dict[str, Any], copying: str) -> fl
     return sum(mine == theirs for mine, theirs in zip(found, targets, strict=True)) / len(targets)
 
 
-@pytest.fixture
-def no_pair_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.runs.training.report", lambda trained: None)
-
-
-@pytest.mark.usefixtures("no_pair_reports")
+@pytest.mark.usefixtures("no_reports")
 @pytest.mark.parametrize("copying", ["pointer", "selective"])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_models_that_copy_say_names_never_seen_in_training(
@@ -249,7 +245,7 @@ def test_models_that_copy_say_names_never_seen_in_training(
     assert exact(greetings, tmp_path / "run", LEARNERS[learner], copying) >= 0.99
 
 
-@pytest.mark.usefixtures("no_pair_reports")
+@pytest.mark.usefixtures("no_reports")
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_models_without_copying_cannot_say_them(learner: str, greetings: Path, tmp_path: Path) -> None:
     assert exact(greetings, tmp_path / "run", LEARNERS[learner], "none") == 0.0

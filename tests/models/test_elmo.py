@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from seqloom.config.schema import CharacterInput, ElmoConfig, WordInput
+from seqloom.config.schema.elmo import CharacterInput, ElmoConfig, WordInput
 from seqloom.data.sentences import SentenceBatch, Sentences
 from seqloom.errors import ConfigError
-from seqloom.models.elmo import Elmo, build_elmo, characters_read
-from seqloom.text import Vocabulary
+from seqloom.models.elmo import Elmo, characters_read
 from seqloom.text.special import BOS, EOS
+from seqloom.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["the", "cat", "sat", "on", "mat"])
 INPUTS = {
@@ -32,7 +32,7 @@ def config(kind: str, **options: Any) -> ElmoConfig:
 def elmo(request: pytest.FixtureRequest) -> Elmo:
     torch.manual_seed(0)
     kind, _, more = request.param.partition(" and ")
-    return build_elmo(config(kind, cells=16) if more else config(kind), VOCABULARY).eval()
+    return Elmo(config(kind, cells=16) if more else config(kind), VOCABULARY).eval()
 
 
 def batch(elmo: Elmo, sentences: list[list[str]]) -> SentenceBatch:
@@ -102,7 +102,7 @@ def test_the_forward_direction_is_the_same_by_the_step_protocol(elmo: Elmo) -> N
 def test_with_characters_unknown_words_differ_and_with_words_they_do_not() -> None:
     for kind, differ in (("characters", True), ("words", False)):
         torch.manual_seed(0)
-        elmo = build_elmo(config(kind), VOCABULARY).eval()
+        elmo = Elmo(config(kind), VOCABULARY).eval()
         found = layers(elmo, ["the", "ocelot", "sat"], ["the", "lemur", "sat"])
         assert torch.allclose(found[0, 0, 2], found[0, 1, 2]) is not differ
 
@@ -126,7 +126,8 @@ def test_characters_have_nothing_to_tie_and_the_shapes_must_fit() -> None:
         "model.input.widths=[1]": "counts of filters",
         "model.input.max_length=4": "does not fit",
         "text.kind=bpe": "reads words",
-        "objective.activation=1": "plain likelihood",
+        "objective.activation=1": r"unknown key 'objective\.activation'",
+        "objective.kind=likelihood": r"is trained by objective\.kind own-loss",
     }.items():
         with pytest.raises(ConfigError, match=message):
             load_config("elmo", [setting])

@@ -6,6 +6,7 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,15 @@ from scipy.optimize import minimize_scalar
 
 import seqloom
 from seqloom.config import load_config
-from seqloom.config.schema import NgramModelConfig
+from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError, UserError
-from seqloom.models import Autoregressive, build_language_model
+from seqloom.kinds import interpolation
+from seqloom.models.autoregressive import Autoregressive
 from seqloom.models.interpolation import Interpolation, fit_weights, gradient
-from seqloom.models.ngram import count, estimate
-from seqloom.runs import interpolation as runs_interpolation
+from seqloom.models.language import build_language_model
+from seqloom.models.ngram.counting import count
+from seqloom.models.ngram.estimation import estimate
 from seqloom.text.special import BOS, EOS, PAD
 from seqloom.training import read_metrics
 
@@ -182,12 +185,13 @@ def novel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def runs(novel: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def runs(
+    novel: dict[str, Path], without_reports: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory
+) -> list[Path]:
     """Two n-gram runs over one vocabulary, of different orders and texts."""
     folder = tmp_path_factory.mktemp("runs")
     one, other = folder / "one", folder / "other"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqloom.runs.training.report", lambda trained: None)
+    with without_reports():
         seqloom.train("ngram", [f"data.train={novel['first']}", "model.order=3"], one)
         more = [f"data.train={novel['second']}", "model.order=4", "text.kind=run", f"text.path={one}"]
         seqloom.train("ngram", more, other)
@@ -236,19 +240,28 @@ def test_a_mixture_stands_on_its_own_and_is_loaded_as_it_was(
     assert loaded.score(texts) == scores
     assert loaded.generate(["the"], strategy="beam", beam=3, n_best=3) == said
     assert loaded.parameters == made.parameters == sum(seqloom.load(run).parameters for run in runs) + 2
-    assert seqloom.load(tmp_path / "mix" / "parts" / "1").score(texts) == seqloom.load(runs[1]).score(texts)
+    assert seqloom.load(tmp_path / "mix" / "assets" / "runs" / "1").score(texts) == seqloom.load(runs[1]).score(texts)
     assert loaded.signature.startswith("tokenizer words; ")
 
 
-def test_a_mixture_that_was_interrupted_is_made_again(mixing: Settings, tmp_path: Path) -> None:
-    made = seqloom.train("interpolation", mixing(), tmp_path / "mix")
-    file = tmp_path / "mix" / "model.safetensors"
-    whole, written = file.read_bytes(), file.stat().st_mtime_ns
-    seqloom.train("interpolation", [], tmp_path / "mix", resume=True)
+def test_a_mixture_that_was_interrupted_is_made_again(
+    mixing: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = seqloom.train("interpolation", mixing(), tmp_path / "made")
+    file = tmp_path / "made" / "model.safetensors"
+    written = file.stat().st_mtime_ns
+    seqloom.train("interpolation", [], tmp_path / "made", resume=True)
     assert file.stat().st_mtime_ns == written  # it was finished: nothing to do
-    file.unlink()
-    again = seqloom.train("interpolation", [], tmp_path / "mix", resume=True)
-    assert file.read_bytes() == whole
+
+    def stopped(log_probs: list[np.ndarray]) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interpolation, "fit_weights", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        seqloom.train("interpolation", mixing(), tmp_path / "stopped")
+    monkeypatch.setattr(interpolation, "fit_weights", fit_weights)
+    again = seqloom.train("interpolation", [], tmp_path / "stopped", resume=True)
+    assert (tmp_path / "stopped" / "model.safetensors").read_bytes() == file.read_bytes()
     assert again.score(["the time"]) == made.score(["the time"])
 
 
@@ -273,7 +286,7 @@ def test_a_neural_run_can_be_part_of_a_mixture(corpus_file: Path, tmp_path: Path
     small = ["data.batch_size=4", "data.length=8", "model.embedding.size=8", "model.features.size=8"]
     short = ["training.steps=4", "training.device=cpu"]
     lstm = seqloom.train("lstm", [*text, "text.min_count=1", *small, *short], tmp_path / "lstm")
-    shared = ["text.kind=run", f"text.path={tmp_path / 'lstm' / 'tokenizer.json'}"]
+    shared = ["text.kind=run", f"text.path={tmp_path / 'lstm' / 'assets' / 'tokenizer.json'}"]
     seqloom.train("ngram", [*text, "model.order=2", *shared], tmp_path / "ngram")
     mixed = [f"model.runs=[{tmp_path / 'ngram'},{tmp_path / 'lstm'}]", "training.device=cpu"]
     mix = seqloom.train("interpolation", [*text, *mixed, "data.valid_fraction=0.2"], tmp_path / "mix")
@@ -317,9 +330,9 @@ def test_runs_that_do_not_mix_are_refused_and_nothing_is_written(
         with pytest.raises(UserError, match=said):
             seqloom.train("interpolation", mixing(of=[runs[0], other]), tmp_path / "mix")
         assert not (tmp_path / "mix").exists()
-    monkeypatch.setattr(runs_interpolation, "LONGEST", 3)
+    monkeypatch.setattr(interpolation, "LONGEST", 3)
     seqloom.train("interpolation", mixing(), tmp_path / "long")  # n-grams read units of any length
-    monkeypatch.setattr(runs_interpolation, "NgramModel", type(None))
+    monkeypatch.setattr(interpolation, "NgramModel", type(None))
     with pytest.raises(DataError, match=r"a unit of \d+ tokens, too many .* data\.unit=line"):
         seqloom.train("interpolation", mixing(), tmp_path / "mix")
 
@@ -351,7 +364,7 @@ def test_the_tokeniser_is_that_of_the_run_as_it_is_now(corpus_file: Path, tmp_pa
 
 
 def test_a_tokeniser_that_is_not_there_is_named(corpus_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere/tokenizer\.json"):
+    with pytest.raises(DataError, match=r"nowhere/assets/tokenizer\.json"):
         seqloom.train("ngram", [f"data.train={corpus_file}", "text.kind=run", "text.path=nowhere"], tmp_path / "run")
     with pytest.raises(ConfigError, match=r"text\.path"):
         load_config("ngram", ["text.kind=run"])

@@ -15,8 +15,11 @@ from nltk.lm import MLE, KneserNeyInterpolated, Lidstone, Vocabulary
 from nltk.lm.preprocessing import pad_both_ends
 from nltk.util import everygrams
 
-from seqloom.config.schema import NgramModelConfig
-from seqloom.models.ngram import NgramModel, count, counting, estimate, estimation, scoring, suffixes, trie
+from seqloom.config.schema.ngram import NgramModelConfig
+from seqloom.models.ngram import counting, estimation, scoring, suffixes, trie
+from seqloom.models.ngram.counting import count
+from seqloom.models.ngram.estimation import estimate
+from seqloom.models.ngram.model import NgramModel
 from seqloom.models.ngram.workspace import Workspace
 from seqloom.text.special import BOS, EOS, PAD, UNK
 

@@ -18,12 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqloom
-from seqloom.config.schema import BpeText, CharacterText, TextConfig, WhitespaceText, WordText
+from seqloom.config.schema.text import BpeText, CharacterText, TextConfig, WhitespaceText, WordText
 from seqloom.errors import DataError, UserError
 from seqloom.models.ngram import spark
 from seqloom.models.ngram.counting import Counts, count, sorted_windows
 from seqloom.models.ngram.spark import SparkText, spark_session
-from seqloom.text import EOS, Tokenizer, read_lines, train_tokenizer
+from seqloom.text.kinds import train_tokenizer
+from seqloom.text.reading import read_lines
+from seqloom.text.special import EOS
+from seqloom.text.tokenizer import Tokenizer
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "spark.md"
 
@@ -254,7 +257,7 @@ def test_a_text_to_learn_nothing_from_is_an_error(spark_output: Path, tmp_path: 
             text.count_ngrams(train_tokenizer(WhitespaceText(), ["a b"]), 2)
     with (
         SparkText.open(str(corpus_file)) as text,
-        pytest.raises(DataError, match=r"seen 1000 times; lower text\.min_count"),
+        pytest.raises(DataError, match=r"seen 1000 times \(the most frequent: \d+\); lower text\.min_count"),
     ):
         text.train_tokenizer(WhitespaceText(min_count=1000))
 
@@ -307,7 +310,7 @@ def test_a_run_counted_on_spark_is_the_run_counted_here(spark_output: Path, tmp_
     settings = [f"data.train={text}", "text.kind=whitespace", "model.order=3"]
     for name, engine in (("spark", ["engine=spark"]), ("here", [])):
         seqloom.train("ngram", [*settings, *engine], tmp_path / name)
-    for file in ("model.safetensors", "tokenizer.json"):
+    for file in ("model.safetensors", "assets/tokenizer.json"):
         assert (tmp_path / "spark" / file).read_bytes() == (tmp_path / "here" / file).read_bytes()
     with pytest.raises(UserError, match=r"data\.valid"):
         seqloom.train("ngram", [*settings, "engine=spark", "data.valid_fraction=0.1"], tmp_path / "held-out")

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.config.schema import Seq2SeqConfig
-from seqloom.data.buckets import padded, pair_batch
-from seqloom.data.pair_encoders import EncodedPairs
-from seqloom.data.ragged import Ragged
+from seqloom.config.schema.objectives import TeacherForcingObjective
+from seqloom.config.schema.seq2seq import Seq2SeqConfig
+from seqloom.data.pair_batches import EncodedPairs
+from seqloom.data.ragged import Ragged, padded
 from seqloom.decoding import Greedy, Limits, generate
-from seqloom.models import Seq2Seq, Source, build_seq2seq
+from seqloom.models.build import build_seq2seq
+from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.text.special import EOS, SPECIALS
 from seqloom.training.pair_objectives import TeacherForcing
 
@@ -93,10 +94,10 @@ def learn(encoder: str, decoder: str, seed: int, steps: int = 2000) -> Seq2Seq:
     }
     model = build_seq2seq(Seq2SeqConfig.model_validate(config), SYMBOLS.stop)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    objective = TeacherForcing()
-    everything = pair_batch(PAIRS, seen)
+    objective = TeacherForcing(TeacherForcingObjective())
+    everything = PAIRS.batch(seen)
     for step in range(1, steps + 1):
-        loss = objective(model, pair_batch(PAIRS, draws.choice(seen, 64)))
+        loss = objective(model, PAIRS.batch(draws.choice(seen, 64)))
         optimizer.zero_grad()
         (loss.total / loss.tokens).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

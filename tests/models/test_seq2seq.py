@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from seqloom.config.schema import Seq2SeqConfig
+from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.decoding import Hypothesis, Limits, beam_search
-from seqloom.models import Seq2Seq, Source, build_seq2seq
+from seqloom.models.build import build_seq2seq
+from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.text.special import BOS, EOS, PAD, UNK
 
 VOCABULARY = 8

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqloom.config.schema import Word2VecConfig
-from seqloom.models.word2vec import Word2Vec, count_tokens, learn_pass, mean_loss
+from seqloom.config.schema.word2vec import Word2VecConfig
 from seqloom.models.word2vec.decisions import noise_decisions, tree_decisions
+from seqloom.models.word2vec.fitting import count_tokens, learn_pass, mean_loss
+from seqloom.models.word2vec.model import Word2Vec
 from seqloom.models.word2vec.sampling import ALL, alias_table, kept_shares
 from seqloom.text.codes import huffman_codes
 from seqloom.text.special import EOS, SPECIALS, UNK
@@ -142,6 +143,17 @@ def test_windows_reach_each_distance_as_often() -> None:
     tokens = text_of(np.random.default_rng(0).integers(0, 50, length).tolist())
     _, predictions = model.learn(tokens, 0.0, 0.0, SEED)
     assert predictions / length == pytest.approx(2 * (1 + 2 + 3 + 4) / 4, rel=0.03)
+
+
+@pytest.mark.parametrize("settings", [{"output": "tree"}, {"negatives": 30}])
+def test_the_loss_of_wide_windows_is_finite(settings: dict[str, Any]) -> None:
+    """A window of 50 words takes so many decisions that the product of their probabilities is no number any more."""
+    config = Word2VecConfig(size=2, window=25, subsample=0, **settings)
+    model = Word2Vec.begin(config, np.full(1 << 15, 1, np.int64), seed=0)
+    tokens = text_of(np.random.default_rng(0).integers(0, 1 << 15, 200).tolist())
+    loss, predictions = model.learn(tokens, 0.0, 0.0, SEED)
+    decisions = 15 if "output" in settings else 31  # all outputs are 0: each decision is taken with chance ½
+    assert loss / predictions == pytest.approx(decisions * math.log(2), rel=1e-3)
 
 
 def test_sub_sampling_keeps_what_word2vec_keeps() -> None:

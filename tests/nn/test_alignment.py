@@ -290,7 +290,7 @@ def test_other_kinds_take_queries_and_memory_of_any_sizes(kind: str) -> None:
 
 def test_location_refuses_a_width_without_a_middle() -> None:
     with pytest.raises(ConfigError, match=r"odd width.*got 4"):
-        LocationAlignment(QUERY, MEMORY, SIZE, width=4)
+        LocationAlignment(QUERY, MEMORY, SIZE, filters=2, width=4)
 
 
 def test_wrong_shapes_are_told() -> None:

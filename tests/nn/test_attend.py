@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from seqloom.nn import attend, causal_mask
-from seqloom.nn.attention import LONGEST_WRITTEN_OUT
+from seqloom.nn.attention import LONGEST_WRITTEN_OUT, attend, causal_mask
 
 BATCH, HEADS, SIZE = 3, 2, 16
 MASKS = ["none", "causal", "padding", "window", "bias", "masked bias"]

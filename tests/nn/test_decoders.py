@@ -10,18 +10,14 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformer_shapes import SHAPES
 
-from seqloom.config.schema import DecoderConfig
+from seqloom.config.schema.seq2seq import DecoderConfig, NoAttention, RecurrentDecoderConfig, TransformerDecoderConfig
 from seqloom.nn.build import build_decoder
-from seqloom.nn.decoders import (
-    AttentiveDecoder,
-    ConvolutionDecoder,
-    Decoder,
-    PlainDecoder,
-    SecondLook,
-    TransformerDecoder,
-)
-from seqloom.nn.decoders.transformer import CrossAttention, DecoderLayer
+from seqloom.nn.decoders import Decoder
+from seqloom.nn.decoders.convolution import ConvolutionDecoder
+from seqloom.nn.decoders.recurrent import AttentiveDecoder, PlainDecoder
+from seqloom.nn.decoders.transformer import CrossAttention, DecoderLayer, SecondLook, TransformerDecoder
 from seqloom.nn.encoders import Encoding
 from seqloom.nn.state import State
 
@@ -54,6 +50,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         for positions in ("sinusoidal", "learned", "rotary", "relative")
     },
     "transformer, post": {**TRANSFORMER, "norm": "post"},
+    **{f"transformer, {name}": {**TRANSFORMER, **options} for name, options in SHAPES.items()},
     **{
         f"transformer, then {kind}": {**TRANSFORMER, "attention": {"kind": kind, **more}}
         for kind, more in ATTENTIONS.items()
@@ -198,6 +195,19 @@ def test_every_weight_gets_a_gradient(name: str) -> None:
     assert not lacking
 
 
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name.startswith("transformer") and "then" not in name])
+def test_a_layer_of_a_transformer_is_one_graph_for_the_compiler(name: str) -> None:
+    """The trainer compiles layer by layer."""
+    decoder, inputs = make(name), numbers(3, TIME, INPUT)
+    expected, _ = decoder(inputs, decoder.start(encoding()))
+    torch.compiler.reset()
+    for layer in decoder.layers:
+        layer.compile(backend="eager", fullgraph=True)
+    compiled, _ = decoder(inputs, decoder.start(encoding()))
+    torch.testing.assert_close(compiled.features, expected.features)
+    torch.testing.assert_close(compiled.weights, expected.weights)
+
+
 def test_recurrent_decoders_are_sequential_and_others_are_not() -> None:
     assert {name: make(name).sequential for name in CONFIGS} == {
         name: config["kind"] in ("rnn", "lstm", "gru") for name, config in CONFIGS.items()
@@ -211,7 +221,8 @@ def test_recurrent_decoders_are_sequential_and_others_are_not() -> None:
 @pytest.mark.parametrize("feed", [False, True])
 def test_plain_decoder_by_its_formula(summary: Any, feed: bool) -> None:
     torch.manual_seed(0)
-    decoder = PlainDecoder("gru", INPUT, SIZE, size=4, summary=summary, feed=feed).double().eval()
+    config = RecurrentDecoderConfig(kind="gru", size=4, attention=NoAttention(), summary=summary, feed=feed)
+    decoder = PlainDecoder(config, INPUT, SIZE).double().eval()
     source, inputs = encoding(), numbers(3, TIME, INPUT)
     whole = source.last if summary == "last" else source.memory.sum(1)
     cell = nn.GRUCell(INPUT + feed * SIZE, 4).double()
@@ -311,7 +322,7 @@ def test_transformer_decoder_equals_the_librarys(norm: str) -> None:
 
 def test_the_weights_of_cross_attention_are_the_librarys_mean_over_heads() -> None:
     torch.manual_seed(0)
-    cross = CrossAttention(SIZE, SIZE, 2, 0.0).double().eval()
+    cross = CrossAttention(TransformerDecoderConfig(size=SIZE, heads=2), SIZE).double().eval()
     library = nn.MultiheadAttention(SIZE, 2, batch_first=True).double().eval()
     with torch.no_grad():
         library.in_proj_weight.copy_(torch.cat([cross.query.weight, cross.memory.weight]))

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.nn import Dropout, VariationalDropout, choose_dropout, drop_values
+from seqloom.nn.dropout import Dropout, VariationalDropout, choose_dropout, drop_values
 
 
 @settings(deadline=None)

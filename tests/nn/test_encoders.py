@@ -4,41 +4,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from torch import Tensor, nn
+from transformer_shapes import SHAPES
 
+from seqloom.config.schema.seq2seq import EncoderConfig
 from seqloom.errors import ConfigError
-from seqloom.nn.encoders import (
-    ConvolutionEncoder,
-    Encoder,
-    RecurrentEncoder,
-    TransformerEncoder,
-    TwoSidedPositions,
-    reverse,
-    reversed_order,
-)
+from seqloom.nn.build import build_encoder
+from seqloom.nn.encoders import Encoder, reverse, reversed_order
+from seqloom.nn.positions import TwoSidedPositions
 
 INPUT, SIZE, HEADS, PLACES = 5, 8, 2, 7
 LENGTHS = torch.tensor([4, 7, 1, 6])
 LIBRARY = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+
+
+def build(kind: str, input_size: int = INPUT, **options: Any) -> Encoder:
+    """An encoder of this kind, with its defaults where nothing else is said."""
+    return build_encoder(
+        TypeAdapter(EncoderConfig).validate_python({"kind": kind, "size": SIZE, **options}), input_size
+    )
+
+
 ENCODERS: dict[str, Callable[[], Encoder]] = {
     **{
         f"{kind} {'both ways' if both else 'one way'}": (
-            lambda kind=kind, both=both: RecurrentEncoder(kind, INPUT, SIZE, 2, both, dropout=0.3)
+            lambda kind=kind, both=both: build(kind, layers=2, bidirectional=both, dropout=0.3)
         )
         for kind in LIBRARY
         for both in (True, False)
     },
-    "convolution sinusoidal": lambda: ConvolutionEncoder(INPUT, SIZE, 3, kernel=3, dropout=0.3),
-    "convolution learned": lambda: ConvolutionEncoder(INPUT, SIZE, 2, kernel=5, positions="learned", context=20),
+    "convolution sinusoidal": lambda: build("convolution", layers=3, kernel=3, dropout=0.3),
+    "convolution learned": lambda: build("convolution", layers=2, kernel=5, positions="learned", context=20),
     **{
         f"transformer {positions} {norm}": (
-            lambda positions=positions, norm=norm, activation=activation: TransformerEncoder(
-                INPUT, SIZE, 2, HEADS, 12, 0.3, positions, norm, activation, context=20
+            lambda positions=positions, norm=norm, activation=activation: build(
+                "transformer",
+                layers=2,
+                heads=HEADS,
+                feedforward=12,
+                dropout=0.3,
+                positions=positions,
+                norm=norm,
+                activation=activation,
+                context=20,
             )
         )
         for positions, norm, activation in [
@@ -47,6 +62,12 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
             ("rotary", "pre", "gelu"),
             ("relative", "post", "gelu"),
         ]
+    },
+    **{
+        f"transformer {name}": (
+            lambda options=options: build("transformer", layers=2, heads=HEADS, dropout=0.3, **options)
+        )
+        for name, options in SHAPES.items()
     },
 }
 every_encoder = pytest.mark.parametrize("name", ENCODERS)
@@ -93,7 +114,7 @@ def test_a_row_gives_what_it_gives_alone_whatever_stands_in_the_padding(
         alone = encoder(vectors[row : row + 1, :length], torch.tensor([length]))
         close(together.memory[row, :length], alone.memory[0])
         close(together.last[row], alone.last[0])
-        close(together.total()[row], alone.memory[0].sum(0))
+        close(together.memory[row].sum(0), alone.memory[0].sum(0))
 
 
 @every_encoder
@@ -101,8 +122,8 @@ def test_memory_is_zero_and_the_mask_false_exactly_beyond_the_end_of_a_row(name:
     encoder = make(name)
     encoding = encoder(sentences(), LENGTHS)
     assert encoding.memory.shape == (len(LENGTHS), PLACES, encoder.output_size)
-    assert encoding.last.shape == encoding.total().shape == (len(LENGTHS), encoder.output_size)
-    assert (encoder.input_size, encoder.output_size) == (INPUT, SIZE)
+    assert encoding.last.shape == (len(LENGTHS), encoder.output_size)
+    assert encoder.output_size == SIZE
     assert encoding.mask.tolist() == [[place < length for place in range(PLACES)] for length in LENGTHS]
     assert torch.equal(encoding.memory.abs().sum(-1) > 0, encoding.mask)
 
@@ -112,7 +133,7 @@ def test_gradients_reach_all_real_places_and_no_padding(name: str) -> None:
     encoder = make(name)
     leaf = sentences().requires_grad_()
     encoding = encoder(leaf, LENGTHS)
-    (encoding.memory.square().sum() + encoding.last.sum() + encoding.total().sum()).backward()
+    (encoding.memory.square().sum() + encoding.last.sum() + encoding.memory.sum()).backward()
     assert leaf.grad is not None
     assert torch.equal(leaf.grad.abs().sum(-1) > 0, encoding.mask)
 
@@ -166,7 +187,7 @@ def test_training_in_bfloat16_autocast_is_near_full_precision_with_finite_gradie
 @pytest.mark.parametrize("both", [True, False])
 def test_recurrent_encoders_equal_the_library_on_each_row_alone(kind: str, both: bool) -> None:
     torch.manual_seed(0)
-    ours = shaken(RecurrentEncoder(kind, INPUT, SIZE, 2, both))
+    ours = shaken(build(kind, layers=2, bidirectional=both))
     half = SIZE // 2 if both else SIZE
     library = LIBRARY[kind](INPUT, half, 2, batch_first=True, bidirectional=both).double()
     weights = [
@@ -198,13 +219,13 @@ def test_rows_are_reversed_within_their_own_length() -> None:
 
 def test_a_bidirectional_encoder_of_odd_size_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"size cannot be 7.*bidirectional=false"):
-        RecurrentEncoder("gru", INPUT, 7)
-    assert RecurrentEncoder("gru", INPUT, 7, bidirectional=False).output_size == 7
+        build("gru", size=7)
+    assert build("gru", size=7, bidirectional=False).output_size == 7
 
 
 def test_convolution_is_a_gated_sum_over_the_places_around() -> None:
     torch.manual_seed(0)
-    encoder = shaken(ConvolutionEncoder(SIZE, SIZE, 2, kernel=3))
+    encoder = shaken(build("convolution", SIZE, layers=2, kernel=3))
     vectors = sentences(size=SIZE)
     encoding = encoder(vectors, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
@@ -221,7 +242,7 @@ def test_convolution_is_a_gated_sum_over_the_places_around() -> None:
 
 def test_convolution_sees_its_field_of_view_on_both_sides_and_no_further() -> None:
     torch.manual_seed(0)
-    encoder = shaken(ConvolutionEncoder(INPUT, SIZE, layers=2, kernel=5))
+    encoder = shaken(build("convolution", layers=2, kernel=5))
     leaf = sentences(1, 15).requires_grad_()
     encoder(leaf, torch.tensor([15])).memory[:, 7].sum().backward()
     assert leaf.grad is not None
@@ -231,7 +252,7 @@ def test_convolution_sees_its_field_of_view_on_both_sides_and_no_further() -> No
 
 def test_a_convolution_with_an_even_kernel_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"kernel cannot be 4.*for example 5"):
-        ConvolutionEncoder(INPUT, SIZE, kernel=4)
+        build("convolution", kernel=4)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
@@ -239,7 +260,18 @@ def test_a_convolution_with_an_even_kernel_is_refused() -> None:
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
 def test_transformer_equals_the_library_encoder_with_a_padding_mask(positions: str, norm: str, activation: str) -> None:
     torch.manual_seed(0)
-    ours = shaken(TransformerEncoder(SIZE, SIZE, 2, HEADS, 12, 0.0, positions, norm, activation))
+    ours = shaken(
+        build(
+            "transformer",
+            SIZE,
+            layers=2,
+            heads=HEADS,
+            feedforward=12,
+            positions=positions,
+            norm=norm,
+            activation=activation,
+        )
+    )
     vectors = sentences(size=SIZE)
     encoding = ours(vectors, LENGTHS)
     hidden = ours.positions.embed(vectors, 0)
@@ -283,9 +315,9 @@ def test_two_sided_buckets_are_those_of_the_encoder_of_t5() -> None:
 
 def test_relative_positions_add_the_bias_of_the_distance_on_either_side() -> None:
     torch.manual_seed(0)
-    encoder = shaken(TransformerEncoder(SIZE, SIZE, 1, HEADS, positions="relative"))
-    weight = encoder.positions.weight
-    bias = encoder.positions.bias(0, 4, 4, weight)
+    positions = build("transformer", layers=1, heads=HEADS, positions="relative").double().positions
+    weight = positions.weight
+    bias = positions.bias(0, 4, 4, weight)
     for query in range(4):
         for key in range(4):
             distance = query - key

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from transformer_shapes import SHAPES
 
-from seqloom.config import schema
+from seqloom.config.schema import language as schema
 from seqloom.nn import FeatureLayer, State, build_features
 
 INPUT, BATCH = 6, 3
@@ -34,6 +35,10 @@ CONFIGS = {
         ("rotary", "pre", "gelu"),
         ("relative", "post", "gelu"),
     ]
+}
+CONFIGS |= {
+    f"transformer {name}": schema.TransformerFeatures(size=8, layers=2, heads=2, dropout=0.3, **options)
+    for name, options in SHAPES.items()
 }
 every_layer = pytest.mark.parametrize("name", CONFIGS)
 

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from seqloom.config.schema.captioner import CnnEncoderConfig, VitEncoderConfig
 from seqloom.errors import ConfigError
-from seqloom.nn.image_encoders import CnnEncoder, ImageEncoder, LearnedGrid, SinusoidalGrid, VitEncoder, patches
+from seqloom.nn.image_encoders import CnnEncoder, ImageEncoder, SinusoidalGrid, VitEncoder, patches
+from seqloom.nn.image_layers import Shape
 
 
-def encoders(shape: tuple[int, int, int]) -> list[ImageEncoder]:
+def cnn(shape: Shape, **options: Any) -> CnnEncoder:
+    return CnnEncoder(CnnEncoderConfig(**options), shape)
+
+
+def vit(shape: Shape, **options: Any) -> VitEncoder:
+    return VitEncoder(VitEncoderConfig(**options), shape)
+
+
+def encoders(shape: Shape) -> list[ImageEncoder]:
     torch.manual_seed(0)
     return [
-        CnnEncoder(shape, (4, 6)).eval(),
-        CnnEncoder(shape, (4, 6), positions="sinusoidal").eval(),
-        VitEncoder(shape, patch=4, size=8, layers=2, heads=2).eval(),
-        VitEncoder(shape, patch=2, size=8, layers=1, heads=2, positions="sinusoidal").eval(),
+        cnn(shape, channels=(4, 6)).eval(),
+        cnn(shape, channels=(4, 6), positions="sinusoidal").eval(),
+        vit(shape, patch=4, size=8, layers=2, heads=2).eval(),
+        vit(shape, patch=2, size=8, layers=1, heads=2, positions="sinusoidal").eval(),
     ]
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 12, 8)])
-def test_a_vector_for_every_place_of_the_grid(shape: tuple[int, int, int]) -> None:
+def test_a_vector_for_every_place_of_the_grid(shape: Shape) -> None:
     for encoder in encoders(shape):
         found = encoder(torch.rand(3, *shape))
         rows, columns = encoder.grid
@@ -34,7 +45,7 @@ def test_a_vector_for_every_place_of_the_grid(shape: tuple[int, int, int]) -> No
 
 
 def test_sides_that_do_not_halve_evenly() -> None:
-    encoder = CnnEncoder((1, 9, 7), (2, 2)).eval()
+    encoder = cnn((1, 9, 7), channels=(2, 2)).eval()
     assert encoder.grid == (3, 2)
     assert encoder(torch.rand(2, 1, 9, 7)).memory.shape == (2, 6, 2)
 
@@ -48,8 +59,8 @@ def test_an_image_does_not_depend_on_its_neighbours() -> None:
 
 def test_places_are_told_apart_where_the_image_is_the_same_everywhere() -> None:
     flat = torch.full((1, 1, 8, 8), 0.5)
-    vit = VitEncoder((1, 8, 8), patch=4, size=8, layers=1, heads=2, positions="sinusoidal").eval()
-    memory = vit(flat).memory[0]
+    encoder = vit((1, 8, 8), patch=4, size=8, layers=1, heads=2, positions="sinusoidal").eval()
+    memory = encoder(flat).memory[0]
     assert not torch.allclose(memory[0], memory[1], atol=1e-3)
     assert not torch.allclose(memory[0], memory[2], atol=1e-3)
 
@@ -67,11 +78,11 @@ def test_patches_by_hand() -> None:
 
 def test_patch_embedding_is_a_strided_convolution() -> None:
     torch.manual_seed(0)
-    encoder = VitEncoder((2, 8, 8), patch=4, size=6, layers=1, heads=2)
+    encoder = vit((2, 8, 8), patch=4, size=6, layers=1, heads=2)
     images = torch.rand(2, 2, 8, 8)
-    kernels = encoder.embed.weight.view(6, 2, 4, 4)
-    convolved = F.conv2d(images, kernels, encoder.embed.bias, stride=4).flatten(2).transpose(1, 2)
-    assert torch.allclose(encoder.embed(patches(images, 4)), convolved, atol=1e-6)
+    kernels = encoder.project.weight.view(6, 2, 4, 4)
+    convolved = F.conv2d(images, kernels, encoder.project.bias, stride=4).flatten(2).transpose(1, 2)
+    assert torch.allclose(encoder.project(patches(images, 4)), convolved, atol=1e-6)
 
 
 def test_positions_down_and_across() -> None:
@@ -82,7 +93,8 @@ def test_positions_down_and_across() -> None:
     assert grid.waves[2, 0].item() == 0.0
     assert grid.waves[2, 4].item() == pytest.approx(math.sin(2))
     assert "waves" not in grid.state_dict()
-    assert LearnedGrid(2, 3, 8).weight.shape == (6, 8)
+    learned = vit((1, 8, 12), patch=4, size=8, layers=1, heads=2, positions="learned").positions
+    assert learned.weight.shape == (6, 8)
     with pytest.raises(ConfigError, match="choose 8"):
         SinusoidalGrid(2, 2, 7)
 
@@ -91,4 +103,4 @@ def test_a_patch_that_does_not_divide_the_image_names_what_to_set() -> None:
     with pytest.raises(
         ConfigError, match=r"patches of 5×5 .* images of 12×10: set data\.size .* model\.encoder\.patch"
     ):
-        VitEncoder((1, 10, 12), patch=5)
+        vit((1, 10, 12), patch=5)

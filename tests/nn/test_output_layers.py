@@ -10,22 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from seqloom.config.schema import LanguageModelConfig, OutputConfig
+from seqloom.config.schema.language import LanguageModelConfig
+from seqloom.config.schema.outputs import OutputConfig
 from seqloom.errors import CheckpointError
-from seqloom.nn.output import (
-    ClassSoftmax,
-    NoiseContrastive,
-    OutputLayer,
-    SampledOutput,
-    Softmax,
-    TreeSoftmax,
-    build_output,
-    plan_output,
-    planned,
-)
+from seqloom.nn import OutputLayer, Softmax
+from seqloom.nn.output import build_output, layout_in, layout_of
 from seqloom.nn.output.adaptive import coverage_cutoffs, frequency_ranks
-from seqloom.nn.output.classes import frequency_classes, vector_classes
+from seqloom.nn.output.classes import ClassSoftmax, frequency_classes, vector_classes
 from seqloom.nn.output.noise import Noise, log_uniform_noise, unigram_noise
+from seqloom.nn.output.sampled import NoiseContrastive, SampledOutput
+from seqloom.nn.output.tree import TreeSoftmax
 
 KINDS = {
     "softmax": {},
@@ -58,9 +52,9 @@ def zipf(vocabulary: int) -> Tensor:
 def layer(name: str, vocabulary: int, counts: Tensor | None = None, **more: object) -> OutputLayer:
     torch.manual_seed(3)
     chosen = config(name, **more)
-    plan = plan_output(chosen, zipf(vocabulary) if counts is None else counts)
+    layout = layout_of(chosen, zipf(vocabulary) if counts is None else counts)
     embedding = nn.Parameter(torch.randn(vocabulary, SIZE) * SIZE**-0.5)
-    made = build_output(chosen, SIZE, vocabulary, plan, embedding)
+    made = build_output(chosen, SIZE, vocabulary, layout, embedding)
     with torch.no_grad():  # nothing may be right only because a bias is 0
         for parameter in made.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
@@ -121,7 +115,7 @@ def test_a_layer_is_built_again_from_its_weights(name: str) -> None:
     counts = torch.randint(1, 1000, (40,))  # words by frequency are not words by number
     made = layer(name, 40, counts)
     weights = {f"output.{key}": value for key, value in made.state_dict().items()}
-    again = build_output(config(name), SIZE, 40, planned(weights), nn.Parameter(torch.zeros(40, SIZE)))
+    again = build_output(config(name), SIZE, 40, layout_in(weights), nn.Parameter(torch.zeros(40, SIZE)))
     again.load_state_dict(made.state_dict())
     features = torch.randn(3, SIZE)
     torch.testing.assert_close(again.log_probs(features), made.log_probs(features), rtol=0, atol=0)
@@ -132,7 +126,7 @@ def test_a_layer_is_built_again_from_its_weights(name: str) -> None:
 def test_a_layer_begins_as_the_distribution_of_the_words(name: str, vocabulary: int) -> None:
     counts = torch.randint(0, 1000, (vocabulary,))
     chosen, embedding = config(name), nn.Parameter(torch.randn(vocabulary, SIZE))
-    made = build_output(chosen, SIZE, vocabulary, plan_output(chosen, counts), embedding)
+    made = build_output(chosen, SIZE, vocabulary, layout_of(chosen, counts), embedding)
     seen = counts.clamp(min=1)
     torch.testing.assert_close(made.log_probs(torch.zeros(SIZE)).exp(), seen / seen.sum(), rtol=1e-5, atol=0)
 
@@ -140,6 +134,14 @@ def test_a_layer_begins_as_the_distribution_of_the_words(name: str, vocabulary: 
 def test_weights_of_another_layer_are_refused() -> None:
     with pytest.raises(CheckpointError, match=r"output\.nodes"):
         build_output(config("tree-softmax"), SIZE, 9, {"weight": torch.zeros(9, SIZE)}, nn.Parameter(torch.zeros(9, 9)))
+
+
+def test_a_kind_that_nobody_builds_is_an_error_that_names_it() -> None:
+    unknown = config("softmax").model_copy(update={"kind": "hashed-softmax"})
+    with pytest.raises(NotImplementedError, match="hashed-softmax"):
+        layout_of(unknown, zipf(9))
+    with pytest.raises(NotImplementedError, match="hashed-softmax"):
+        build_output(unknown, SIZE, 9, {}, nn.Parameter(torch.zeros(9, SIZE)))
 
 
 # ------------------------------------------------------------------------------------------------------- structures
@@ -211,7 +213,7 @@ def test_log_uniform_noise_goes_by_rank_and_sums_to_one() -> None:
 
 def test_words_are_drawn_as_often_as_the_noise_says() -> None:
     torch.manual_seed(0)
-    probabilities = unigram_noise(torch.tensor([1000, 300, 50, 3, 0]))
+    probabilities = unigram_noise(torch.tensor([1000, 300, 50, 3, 0]), 0.75)
     drawn = torch.bincount(Noise(probabilities).draw(100_000), minlength=5) / 100_000
     assert drawn.tolist() == pytest.approx(probabilities.tolist(), abs=1e-4)
     many = torch.stack([torch.bincount(Noise(probabilities).draw(3), minlength=5) for _ in range(4000)]).double()

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from seqloom.nn import CoupledLstm, Gru, Lstm, PeepholeLstm, Recurrent, Rnn, drop_weight
+from seqloom.config.schema.language import FeaturesConfig
+from seqloom.nn import Recurrent, build_features
 from seqloom.nn.cells import CoupledScan, PeepholeScan
+from seqloom.nn.dropout import drop_values
 
 BATCH, TIME, INPUT, SIZE = 3, 6, 4, 5
 
 
 def vectors(seed: int = 0) -> Tensor:
     return torch.randn(BATCH, TIME, INPUT, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def network(kind: str, **options: Any) -> Recurrent:
+    layer = build_features(TypeAdapter(FeaturesConfig).validate_python({"kind": kind, **options}), INPUT)
+    assert isinstance(layer, Recurrent)
+    return layer
 
 
 def run(layer: Recurrent, inputs: Tensor) -> Tensor:
@@ -24,15 +36,15 @@ def run(layer: Recurrent, inputs: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("ours", "library"),
     [
-        (lambda **o: Rnn(INPUT, **o), nn.RNN),
-        (lambda **o: Rnn(INPUT, activation="relu", **o), lambda *a, **o: nn.RNN(*a, nonlinearity="relu", **o)),
-        (lambda **o: Lstm(INPUT, **o), nn.LSTM),
-        (lambda **o: Gru(INPUT, **o), nn.GRU),
+        ({"kind": "rnn"}, nn.RNN),
+        ({"kind": "rnn", "activation": "relu"}, partial(nn.RNN, nonlinearity="relu")),
+        ({"kind": "lstm"}, nn.LSTM),
+        ({"kind": "gru"}, nn.GRU),
     ],
     ids=["rnn", "rnn-relu", "lstm", "gru"],
 )
-def test_stack_equals_the_library_module(ours: type[Recurrent], library: type[nn.RNNBase]) -> None:
-    layer = ours(size=SIZE, layers=2).double()
+def test_stack_equals_the_library_module(ours: dict[str, str], library: type[nn.RNNBase]) -> None:
+    layer = network(**ours, size=SIZE, layers=2).double()
     module = library(INPUT, SIZE, num_layers=2, batch_first=True).double()
     weights = {}
     for depth, part in enumerate(layer.layers):
@@ -105,7 +117,7 @@ def test_cell_gradients_equal_finite_differences(name: str) -> None:
 
 
 def test_peephole_lstm_with_shut_peepholes_is_the_library_lstm() -> None:
-    layer = PeepholeLstm(INPUT, size=SIZE).double()
+    layer = network("lstm-peephole", size=SIZE).double()
     module = nn.LSTM(INPUT, SIZE, batch_first=True).double()
     (part,) = layer.layers
     module.load_state_dict(
@@ -123,7 +135,7 @@ def test_peephole_lstm_with_shut_peepholes_is_the_library_lstm() -> None:
 
 
 def test_coupled_lstm_is_an_lstm_whose_input_gate_is_one_minus_forget() -> None:
-    layer = CoupledLstm(INPUT, size=SIZE).double()
+    layer = network("lstm-coupled", size=SIZE).double()
     (part,) = layer.layers
     forget, candidate, output = (
         torch.cat([w.unsqueeze(1) if w.dim() == 1 else w for w in ws], 1)
@@ -143,14 +155,14 @@ def test_coupled_lstm_is_an_lstm_whose_input_gate_is_one_minus_forget() -> None:
     torch.testing.assert_close(run(layer, vectors()), module(vectors())[0])
 
 
-@pytest.mark.parametrize("kind", [Lstm, PeepholeLstm, CoupledLstm])
-def test_forget_gates_start_open(kind: type[Recurrent]) -> None:
-    (part,) = kind(INPUT, size=SIZE).layers
-    if kind is Lstm:
+@pytest.mark.parametrize("kind", ["lstm", "lstm-peephole", "lstm-coupled"])
+def test_forget_gates_start_open(kind: str) -> None:
+    (part,) = network(kind, size=SIZE).layers
+    if kind == "lstm":
         biases = (part.network.bias_ih_l0 + part.network.bias_hh_l0).chunk(4)
     else:
         biases = part.bias.split(SIZE)
-    forget = biases[0 if kind is CoupledLstm else 1]
+    forget = biases[0 if kind == "lstm-coupled" else 1]
     assert torch.equal(forget, torch.ones(SIZE))
     assert all((bias < 1).all() for bias in biases if bias is not forget)
 
@@ -161,26 +173,28 @@ def recurrent_blocks(layer: Recurrent) -> list[Tensor]:
     return list(weight.detach().split(layer.output_size))
 
 
-@pytest.mark.parametrize(("kind", "gates"), [(Rnn, 1), (Lstm, 4), (Gru, 3), (PeepholeLstm, 4), (CoupledLstm, 3)])
-def test_recurrent_blocks_start_as_asked(kind: type[Recurrent], gates: int) -> None:
-    spectral = recurrent_blocks(kind(INPUT, size=30, start="spectral"))
+@pytest.mark.parametrize(
+    ("kind", "gates"), [("rnn", 1), ("lstm", 4), ("gru", 3), ("lstm-peephole", 4), ("lstm-coupled", 3)]
+)
+def test_recurrent_blocks_start_as_asked(kind: str, gates: int) -> None:
+    spectral = recurrent_blocks(network(kind, size=30, start="spectral"))
     assert len(spectral) == gates
     for block in spectral:
         assert np.abs(np.linalg.eigvals(block.double().numpy())).max() == pytest.approx(1.0, abs=1e-5)
         assert np.abs(np.linalg.eigvals(block.double().numpy())).min() < 0.9
-    for block in recurrent_blocks(kind(INPUT, size=30, start="orthogonal")):
+    for block in recurrent_blocks(network(kind, size=30, start="orthogonal")):
         torch.testing.assert_close(block @ block.t(), torch.eye(30), atol=1e-5, rtol=0)
-    for block in recurrent_blocks(kind(INPUT, size=30, start="uniform")):
+    for block in recurrent_blocks(network(kind, size=30, start="uniform")):
         assert 0.9 * 30**-0.5 < block.abs().max() <= 30**-0.5
 
 
-KINDS = [Rnn, Lstm, Gru, PeepholeLstm, CoupledLstm]
+KINDS = ["rnn", "lstm", "gru", "lstm-peephole", "lstm-coupled"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weight_drop_leaves_the_first_step_alone_and_stops_in_evaluation(kind: type[Recurrent]) -> None:
+def test_weight_drop_leaves_the_first_step_alone_and_stops_in_evaluation(kind: str) -> None:
     torch.manual_seed(0)
-    layer = kind(INPUT, size=SIZE, weight_drop=0.5).double()
+    layer = network(kind, size=SIZE, weight_drop=0.5).double()
     inputs = vectors()
     one, two = run(layer, inputs), run(layer, inputs)
     # the state is zero before the first step, so only recurrent weights can make a difference, from the second on
@@ -191,16 +205,16 @@ def test_weight_drop_leaves_the_first_step_alone_and_stops_in_evaluation(kind: t
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weight_drop_zeroes_some_weights_and_scales_the_others(kind: type[Recurrent]) -> None:
+def test_weight_drop_zeroes_some_weights_and_scales_the_others(kind: str) -> None:
     """The dropped layer equals the same layer with its matrix masked and scaled by hand."""
-    layer = kind(INPUT, size=SIZE, weight_drop=0.25).double()
+    layer = network(kind, size=SIZE, weight_drop=0.25).double()
     (part,) = layer.layers
     weight = part.network.weight_hh_l0 if hasattr(part, "network") else part.recurrent_weight
     torch.manual_seed(5)
     dropped = run(layer, vectors())
     dropped.sum().backward()
     torch.manual_seed(5)
-    mask = drop_weight(torch.ones_like(weight), 0.25, training=True)
+    mask = drop_values(torch.ones_like(weight), 0.25, training=True)
     assert mask.unique().tolist() == pytest.approx([0.0, 4 / 3])
     assert not weight.grad[mask == 0].any()  # a dropped weight gets no gradient
     assert weight.grad[mask > 0].all()
@@ -211,17 +225,17 @@ def test_weight_drop_zeroes_some_weights_and_scales_the_others(kind: type[Recurr
 
 def test_variational_dropout_between_layers_is_the_same_at_every_step() -> None:
     torch.manual_seed(0)
-    layer = Lstm(INPUT, size=20, dropout=0.5)
+    layer = network("lstm", size=20, dropout=0.5)
     features = run(layer, vectors().float())
     dropped = features == 0
     assert 0.2 < dropped.float().mean() < 0.8
     assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
-    changing = Lstm(INPUT, size=20, dropout=0.5, variational=False)
+    changing = network("lstm", size=20, dropout=0.5, variational=False)
     dropped = run(changing, vectors().float()) == 0
     assert not torch.equal(dropped, dropped[:, :1].expand_as(dropped))
 
 
 def test_output_size_is_that_of_the_last_layer() -> None:
-    layer = Gru(INPUT, size=7, layers=3, output_size=2)
+    layer = network("gru", size=7, layers=3, output_size=2)
     assert [part.size for part in layer.layers] == [7, 7, 2]
     assert run(layer, vectors().float()).shape == (BATCH, TIME, 2)

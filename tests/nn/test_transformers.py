@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.language import TransformerFeatures
 from seqloom.errors import UserError
-from seqloom.nn import Transformer
 from seqloom.nn.cache import ROOM
 from seqloom.nn.positions import (
     LearnedPositions,
@@ -19,8 +20,13 @@ from seqloom.nn.positions import (
     rotate,
 )
 from seqloom.nn.state import State
+from seqloom.nn.transformer import Transformer
 
 BATCH, TIME, SIZE, HEADS = 2, 7, 8, 2
+
+
+def transformer(input_size: int = SIZE, **options: Any) -> Transformer:
+    return Transformer(TransformerFeatures(**{"size": SIZE, "heads": HEADS, **options}), input_size)
 
 
 def vectors(time: int = TIME, size: int = SIZE) -> Tensor:
@@ -40,9 +46,7 @@ def shaken(layer: Transformer) -> Transformer:
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
 def test_equals_the_library_encoder_under_a_causal_mask(positions: str, norm: str, activation: str) -> None:
     torch.manual_seed(0)
-    ours = shaken(
-        Transformer(SIZE, SIZE, 2, HEADS, feedforward=12, positions=positions, norm=norm, activation=activation)
-    )
+    ours = shaken(transformer(layers=2, feedforward=12, positions=positions, norm=norm, activation=activation))
     hidden = ours.positions.embed(vectors(), 0)
     mask = nn.Transformer.generate_square_subsequent_mask(TIME).double()
     for layer in ours.layers:
@@ -89,7 +93,7 @@ def test_sinusoidal_positions_take_an_odd_size() -> None:
 
 
 def test_learned_positions_end_with_a_message_that_names_the_key() -> None:
-    layer = Transformer(SIZE, SIZE, 1, HEADS, positions="learned", context=5).double()
+    layer = transformer(layers=1, positions="learned", context=5).double()
     _, state = layer(vectors(5), layer.start(BATCH, vectors(5)))
     with pytest.raises(UserError, match=r"6 tokens.*for 5.*model\.features\.context"):
         layer(vectors(1), state)
@@ -154,7 +158,7 @@ def test_relative_bias_is_that_of_the_bucket_of_each_distance() -> None:
 def test_words_far_back_are_told_apart_by_position(positions: str) -> None:
     """Swapping two earlier words changes the last feature: attention without positions could not tell."""
     torch.manual_seed(0)
-    layer = shaken(Transformer(SIZE, SIZE, 1, HEADS, positions=positions))
+    layer = shaken(transformer(layers=1, positions=positions))
     swapped = vectors()[:, [1, 0, *range(2, TIME)]]
     features = [layer(inputs, layer.start(BATCH, inputs))[0][:, -1] for inputs in (vectors(), swapped)]
     assert (features[0] - features[1]).abs().max() > 1e-4
@@ -166,7 +170,7 @@ def pointers(state: State) -> dict[str, int]:
 
 @torch.no_grad()
 def test_a_step_writes_into_the_cache_until_it_is_full_then_doubles_it() -> None:
-    layer = Transformer(SIZE, SIZE, 2, HEADS).double().eval()
+    layer = transformer(layers=2).double().eval()
     _, state = layer(vectors(3), layer.start(BATCH, vectors(3)))
     _, state = layer(vectors(1), state)
     capacity = 4 + ROOM
@@ -184,21 +188,21 @@ def test_a_step_writes_into_the_cache_until_it_is_full_then_doubles_it() -> None
 
 def test_residual_projections_start_smaller_the_deeper_the_network() -> None:
     torch.manual_seed(0)
-    layer = Transformer(64, 64, 8, 4).layers[3]
+    layer = transformer(64, size=64, layers=8, heads=4).layers[3]
     assert layer.attention.input.weight.std().item() == pytest.approx(0.02, rel=0.05)
     for part in (layer.attention, layer.feedforward):
         assert part.output.weight.std().item() == pytest.approx(0.02 / 4, rel=0.05)
 
 
 def test_inputs_of_another_size_are_projected() -> None:
-    layer = Transformer(3, SIZE, 1, HEADS).double()
+    layer = transformer(3, layers=1).double()
     features, _ = layer(vectors(4, 3), layer.start(BATCH, vectors(4, 3)))
     assert features.shape == (BATCH, 4, SIZE)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative"])
 def test_the_training_path_is_one_graph_for_the_compiler(positions: str) -> None:
-    layer = Transformer(SIZE, SIZE, 2, HEADS, positions=positions).double()
+    layer = transformer(layers=2, positions=positions).double()
 
     def features(inputs: Tensor) -> Tensor:
         return layer(inputs, layer.start(BATCH, inputs))[0]

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from seqloom.reports import CurvePoint, Ladder, PairLadder, PairRung, RungResult
+from seqloom.reports.ladder import Command, CurvePoint, Ladder, Rung
+from seqloom.runs.contests import images, pairs, text
+
+Change = Callable[..., Rung]
 
 TOKENS = 178_345
 WORDS_PER_TOKEN = 0.94
@@ -38,7 +45,13 @@ SAMPLES = [
 ]
 
 
-def make_rung(index: int) -> RungResult:
+@pytest.fixture(scope="session")
+def change() -> Change:
+    """A rung with other values."""
+    return lambda rung, **values: replace(rung, values={**rung.values, **values})
+
+
+def make_rung(index: int) -> Rung:
     name, description, parameters, loss, seconds, training, scoring, generation, validations = RUNGS[index]
     curve = [
         CurvePoint(
@@ -48,50 +61,44 @@ def make_rung(index: int) -> RungResult:
         )
         for step in range(1, validations + 1)
     ]
-    return RungResult(
-        name=name,
-        description=description,
-        folder=f"runs/ladder/{name.lower().replace(' ', '-')}",
-        parameters=parameters,
-        cross_entropy=loss,
-        perplexity=math.exp(loss),
-        word_perplexity=math.exp(loss / WORDS_PER_TOKEN),
-        bits_per_character=loss / math.log(2) / 4.6,
-        unknown=412,
-        training_seconds=seconds,
-        training_speed=training,
-        scoring_speed=scoring,
-        generation_speed=generation,
-        curve=curve,
-        samples=[f"{name}:{sample}" if index % 2 else sample for sample in SAMPLES],
-    )
-
-
-def make_ladder(*rungs: RungResult, **changes: object) -> Ladder:
-    values: dict[str, object] = {
-        "title": "The ladder on The Time Machine",
-        "corpus": "time-machine (bundled)",
-        "tokenizer": "words seen twice or more",
-        "vocabulary_size": 2_731,
-        "training_tokens": TOKENS,
-        "validation_tokens": 19_816,
+    values = {
+        "cross_entropy": loss,
+        "perplexity": math.exp(loss),
+        "word_perplexity": math.exp(loss / WORDS_PER_TOKEN),
+        "bits_per_character": loss / math.log(2) / 4.6,
         "unknown": 412,
-        "rungs": list(rungs),
-        "prompts": PROMPTS,
-        "machine": "CPU with 2 threads, torch 2.9",
+        "parameters": parameters,
+        "training_seconds": seconds,
+        "training_speed": training,
+        "scoring_speed": scoring,
+        "generation_speed": generation,
     }
-    return Ladder(**{**values, **changes})  # type: ignore[arg-type]
+    samples = [f"{name}:{sample}" if index % 2 else sample for sample in SAMPLES]
+    return Rung(name, description, f"runs/ladder/{name.lower().replace(' ', '-')}", values, curve, samples)
 
 
 @pytest.fixture
-def rungs() -> list[RungResult]:
+def rungs() -> list[Rung]:
     return [make_rung(index) for index in range(len(RUNGS))]
 
 
 @pytest.fixture
-def ladder(rungs: list[RungResult]) -> Ladder:
+def ladder(rungs: list[Rung]) -> Ladder:
     """Six rungs, the Transformer the best of them."""
-    return make_ladder(*rungs)
+    return Ladder(
+        title="The ladder on The Time Machine",
+        facts={"Corpus": "time-machine (bundled)", "Vocabulary": "2,731 (words seen twice or more)", "Machine": ""},
+        record={"corpus": "time-machine (bundled)", "prompts": PROMPTS},
+        measures=text.MEASURES,
+        yardstick=text.BY_PERPLEXITY,
+        rungs=rungs,
+        rows=PROMPTS,
+        notes=[text.perplexity_note(shared=True), text.unknown_note(19_816, 412)],
+        commands=[
+            Command("Let the best model write", "generate", f"--prompt {shlex.quote(PROMPTS[0])}"),
+            Command("Score lines of your own", "score", "--input FILE"),
+        ],
+    )
 
 
 # name, description, parameters, perplexity, BLEU greedy and beam, chrF, seconds, tokens/s, sentences/s greedy and beam
@@ -121,7 +128,7 @@ EXAMPLES = [
 SIGNATURE = "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
 
 
-def make_pair_rung(index: int) -> PairRung:
+def make_pair_rung(index: int) -> Rung:
     name, description, parameters, perplexity, bleu, beam_bleu, chrf, seconds, training, greedy, beam = PAIR_RUNGS[
         index
     ]
@@ -131,39 +138,90 @@ def make_pair_rung(index: int) -> PairRung:
         )
         for step in range(1, 13)
     ]
-    return PairRung(
-        name=name,
-        description=description,
-        folder=f"runs/multi30k/{name}",
-        parameters=parameters,
-        perplexity=perplexity,
-        bleu=bleu,
-        beam_bleu=beam_bleu,
-        chrf=chrf,
-        training_seconds=seconds,
-        training_speed=training,
-        greedy_speed=greedy,
-        beam_speed=beam,
-        curve=curve,
-        outputs=[f" {name}: {reference}" for _, reference in EXAMPLES],
-    )
+    values = {
+        "perplexity": perplexity,
+        "bleu": bleu,
+        "beam_bleu": beam_bleu,
+        "chrf": chrf,
+        "parameters": parameters,
+        "training_seconds": seconds,
+        "training_speed": training,
+        "greedy_speed": greedy,
+        "beam_speed": beam,
+    }
+    outputs = [f" {name}: {reference}" for _, reference in EXAMPLES]
+    return Rung(name, description, f"runs/multi30k/{name}", values, curve, outputs)
 
 
 @pytest.fixture(scope="session")
-def pair_ladder() -> PairLadder:
+def pair_ladder() -> Ladder:
     """Five rungs, the Transformer the best of them."""
-    return PairLadder(
+    return Ladder(
         title="The ladder on Multi30k",
-        corpus="multi30k, English to German",
-        tokenizer="joint subwords",
-        vocabulary_size=8_000,
-        training_pairs=29_000,
-        validation_pairs=1_014,
-        signature=SIGNATURE,
-        beam=5,
+        facts={
+            "Corpus": "multi30k, English to German",
+            "Pairs": "29,000 to train on, 1,014 to validate",
+            "Vocabulary": "8,000 (joint subwords)",
+        },
+        record={"signature": SIGNATURE, "examples": EXAMPLES},
+        measures=pairs.MEASURES,
+        yardstick=pairs.BY_BLEU,
         rungs=[make_pair_rung(index) for index in range(len(PAIR_RUNGS))],
-        examples=EXAMPLES,
-        machine="CPU with 2 threads, torch 2.9",
+        unit="target token",
+        rows=[source for source, _ in EXAMPLES],
+        row_title="Source",
+        reference=("Reference", [reference for _, reference in EXAMPLES]),
+        notes=[pairs.SCORES_NOTE, pairs.signature_note(SIGNATURE)],
+        caption=SIGNATURE,
+        commands=[Command("Give it sources of your own", "generate", "--input FILE --strategy beam --beam 5")],
+    )
+
+
+# name, parameters, log p, whether that is a bound, seconds
+IMAGE_RUNGS = [
+    ("mixture", 3_250, -21.94, False, 0.4),
+    ("rbm", 13_064, -20.56, False, 31.2),
+    ("dbn", 97_664, -22.3, True, 240.0),
+    ("vae", 112_740, -19.871, True, 62.5),
+]
+
+
+@pytest.fixture(scope="session")
+def image_ladder() -> Ladder:
+    """Four rungs, the VAE the best of them, by a bound."""
+    generator = np.random.default_rng(0)
+    rungs = [
+        Rung(
+            name,
+            f"a {name} of digits",
+            f"runs/digits/{name}",
+            {
+                "log_prob": log_prob,
+                "parameters": parameters,
+                "training_seconds": seconds,
+                "training_speed": 2_400,
+                "scoring_speed": 950,
+                "generation_speed": 310,
+                "images_seen": 485_000,
+            },
+            [CurvePoint(1_600 * step, seconds * step / 4, 40 / step) for step in range(1, 5)],
+            generator.integers(0, 256, (9, 8, 8), np.uint8),
+            bound,
+        )
+        for name, parameters, log_prob, bound, seconds in IMAGE_RUNGS
+    ]
+    return Ladder(
+        title="The ladder on digits",
+        facts={"Images": "digits"},
+        record={"corpus": "digits"},
+        measures=images.MEASURES,
+        yardstick=images.BY_LOG_PROB,
+        rungs=rungs,
+        unit="image",
+        reference=("Held-out images", generator.integers(0, 256, (9, 8, 8), np.uint8)),
+        notes=[images.LOG_PROB_NOTE],
+        caption="≥: a lower bound",
+        commands=[Command("Let the best model draw", "images sample")],
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from outline import Outline, assert_self_contained
 
 from seqloom.errors import DataError
-from seqloom.reports import AttentionMap, write_attention
+from seqloom.reports.attention import AttentionMap, write_attention
 
 MAP = AttentionMap(
     source=["the", "dog", "barks"],

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from seqloom.errors import DataError
-from seqloom.reports import ImageAttention, captions_section, write_image_attention
-from seqloom.reports.captions import heat_map
+from seqloom.reports.captions import ImageAttention, captions_section, heat_map, write_image_attention
 
 IMAGE = np.full((4, 6), 80, np.uint8)
 

@@ -13,13 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqloom
-from seqloom.config.schema import NgramModelConfig
+from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.data.store import TokenStore, Totals
-from seqloom.interop import write_arpa
-from seqloom.metrics import unit_likelihood
-from seqloom.models.ngram import NgramModel, count, estimate
-from seqloom.reports import ngram_coverage, ngram_orders, ngram_picture, ngram_section, ngram_tables, ngram_zipf, svg
+from seqloom.interop.arpa import write_arpa
+from seqloom.metrics.likelihood import unit_likelihood
+from seqloom.models.ngram.counting import count
+from seqloom.models.ngram.estimation import estimate
+from seqloom.models.ngram.model import NgramModel
 from seqloom.reports import ngrams as ngram_report
+from seqloom.reports.ngrams import ngram_coverage, ngram_orders, ngram_picture, ngram_section, ngram_tables
+from seqloom.reports.style import svg
 from seqloom.text.special import BOS, EOS, UNK
 
 SIZE = 9
@@ -162,19 +165,6 @@ def test_discounts_that_a_method_does_not_have_are_not_shown() -> None:
     plain = [figures | {"discounts": [0.0, 0.0, 0.0], "fallback": False} for figures in FIGURES]
     assert "discount" not in ngram_section(plain, [])
     assert "discount" in ngram_section(FIGURES, [])
-
-
-def test_the_zipf_plot_shows_every_order_and_the_exponent_of_words() -> None:
-    units = [[4, 5, 4], [4, 6], [4, 5, 4, 4]]
-    (axes,) = ngram_zipf(count(store(units).tokens, 3, SIZE)).axes
-    fit, *lines = axes.get_lines()
-    for order, line in enumerate(lines, start=1):
-        read = [[BOS, *unit, EOS] for unit in units]
-        seen = Counter(tuple(row[start : start + order]) for row in read for start in range(len(row) - order + 1))
-        del seen[(BOS,)]
-        assert list(line.get_ydata()) == sorted(seen.values(), reverse=True)
-    (x0, x1), (y0, y1) = np.log(fit.get_xdata()), np.log(fit.get_ydata())
-    assert f"α = {-(y1 - y0) / (x1 - x0):.2f}" in fit.get_label()
 
 
 # ------------------------------------------------------------------------------------------------------------- reports

@@ -11,23 +11,18 @@ import pytest
 from outline import Outline, assert_self_contained
 from rich.console import Console
 
+from seqloom.cli.options import to_json
 from seqloom.errors import DataError, SeqloomError
-from seqloom.reports import (
-    Ladder,
-    ladder_json,
-    ladder_table,
-    mixture_section,
-    outputs_section,
-    training_section,
-    write_ladder_report,
-    write_run_report,
-)
 from seqloom.reports.html import Markup, element, page
-from seqloom.reports.ladder_report import summary
+from seqloom.reports.ladder import Command, Ladder
+from seqloom.reports.ladder_numbers import ladder_json, ladder_table
+from seqloom.reports.ladder_page import lead, write_ladder_page
+from seqloom.reports.run_report import interpolation_section, outputs_section, training_section, write_run_report
+from seqloom.runs.contests.text import BY_BITS, unknown_note
 
 
 def ladder_page(ladder: Ladder, tmp_path: Path) -> str:
-    write_ladder_report(ladder, tmp_path / "report.html")
+    write_ladder_page(ladder, tmp_path / "report.html")
     return (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -68,7 +63,7 @@ def test_a_ladder_of_one_rung_has_a_report_and_no_winner(ladder: Ladder, tmp_pat
 
 def test_a_ladder_without_rungs_is_refused(ladder: Ladder, tmp_path: Path):
     with pytest.raises(DataError, match="no rungs"):
-        write_ladder_report(replace(ladder, rungs=[]), tmp_path / "report.html")
+        write_ladder_page(replace(ladder, rungs=[]), tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
 
 
@@ -82,22 +77,26 @@ def test_samples_stand_side_by_side_one_row_per_prompt(ladder: Ladder, tmp_path:
 
 def test_a_missing_sample_leaves_a_gap_and_a_missing_prompt_a_number(ladder: Ladder, tmp_path: Path):
     rungs = [replace(ladder.rungs[0], samples=["one"]), replace(ladder.rungs[1], samples=["uno", "dos"])]
-    table = Outline(ladder_page(replace(ladder, rungs=rungs, prompts=["first"]), tmp_path)).tables[1]
+    table = Outline(ladder_page(replace(ladder, rungs=rungs, rows=["first"]), tmp_path)).tables[1]
     assert table[1:] == [["first", "one", "uno"], ["Sample 2", "–", "dos"]]
 
 
 def test_a_ladder_that_generated_nothing_has_no_samples(ladder: Ladder, tmp_path: Path):
     rungs = [replace(rung, samples=[]) for rung in ladder.rungs]
-    text = ladder_page(replace(ladder, rungs=rungs, prompts=[]), tmp_path)
-    assert "What they write" not in text
-    assert "--prompt &#x27;Once upon a time&#x27;" in text
+    assert "What they write" not in ladder_page(replace(ladder, rungs=rungs, rows=[]), tmp_path)
 
 
 def test_whatever_the_user_made_is_escaped(ladder: Ladder, tmp_path: Path):
     evil = '</style><script>alert("x")</script>'
     rung = replace(ladder.rungs[3], name=evil, description=evil, folder=evil, samples=[evil])
     spoilt = replace(
-        ladder, title=evil, corpus=evil, tokenizer=evil, machine=evil, prompts=[evil], rungs=[rung, ladder.rungs[0]]
+        ladder,
+        title=evil,
+        facts={evil: evil},
+        rows=[evil],
+        notes=[evil],
+        commands=[Command(evil, evil, evil)],
+        rungs=[rung, ladder.rungs[0]],
     )
     text = ladder_page(spoilt, tmp_path)
     assert "<script>alert" not in text
@@ -122,7 +121,7 @@ def test_a_run_without_metrics_figures_or_samples_has_a_report(tmp_path: Path):
 def test_the_outputs_of_a_translator_stand_beside_source_and_reference(tmp_path: Path):
     examples = [("a <b>dog</b>", "ein Hund", "Hund & co"), ("再见", "goodbye", "")]
     figures = {"BLEU": 35.2, "chrF": 58.1, "training_pairs": 29_000}
-    write_run_report(tmp_path / "r.html", "A run", "", training_section([]), figures, outputs_section(examples))
+    write_run_report(tmp_path / "r.html", "A run", "", training_section([]), figures, [outputs_section(examples)])
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert text.count("<h2>What it writes</h2>") == 1
     assert Outline(text).tables == [[["Source", "Reference", "Output"], *map(list, examples)]]
@@ -131,13 +130,13 @@ def test_the_outputs_of_a_translator_stand_beside_source_and_reference(tmp_path:
 
 
 def test_a_run_that_translated_nothing_has_no_outputs(tmp_path: Path):
-    write_run_report(tmp_path / "r.html", "A run", "", training_section([]), {}, outputs_section([]))
+    write_run_report(tmp_path / "r.html", "A run", "", training_section([]), {}, [outputs_section([])])
     assert "What it writes" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-def test_a_mixture_is_shown_as_its_runs_with_their_weights():
+def test_an_interpolation_is_shown_as_its_runs_with_their_weights():
     entry = {"weights": [0.25, 0.75], "perplexities": [120.0, 90.0], "perplexity": 81.234}
-    text = mixture_section(["runs/a", "runs/<b>"], entry)
+    text = interpolation_section(["runs/a", "runs/<b>"], entry)
     outline = Outline(text)
     assert outline.tables[0][1:] == [["runs/a", "0.250", "120.0"], ["runs/<b>", "0.750", "90.0"]]
     assert outline.best == ["90.0"]
@@ -145,14 +144,11 @@ def test_a_mixture_is_shown_as_its_runs_with_their_weights():
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan])
-def test_rungs_without_a_finite_perplexity_come_last_and_do_not_win(value: float, ladder: Ladder, tmp_path: Path):
-    spoilt = replace(
-        ladder.rungs[0],
-        cross_entropy=value,
-        perplexity=value,
-        word_perplexity=value,
-        bits_per_character=value,
-        curve=[],
+def test_rungs_without_a_finite_perplexity_come_last_and_do_not_win(
+    value: float, ladder: Ladder, tmp_path: Path, change
+):
+    spoilt = change(
+        replace(ladder.rungs[0], curve=[]), perplexity=value, word_perplexity=value, bits_per_character=value
     )
     text = ladder_page(replace(ladder, rungs=[spoilt, *ladder.rungs[1:]]), tmp_path)
     assert "122" in Outline(text).best
@@ -160,7 +156,7 @@ def test_rungs_without_a_finite_perplexity_come_last_and_do_not_win(value: float
 
 
 def test_the_summary_names_the_winner_and_by_how_much(ladder: Ladder):
-    text = summary(ladder).replace("\N{NO-BREAK SPACE}", " ")
+    text = lead(ladder).replace("\N{NO-BREAK SPACE}", " ")
     percent = 100 * (1 - math.exp(4.802 - 4.861))
     assert text == (
         "Transformer predicts the validation text best: perplexity 122 after 5 min 45 s of training, "
@@ -168,38 +164,55 @@ def test_the_summary_names_the_winner_and_by_how_much(ladder: Ladder):
     )
 
 
-def test_the_summary_of_rungs_that_all_fail_says_so(ladder: Ladder):
-    rungs = [replace(rung, cross_entropy=math.inf, perplexity=math.inf) for rung in ladder.rungs]
-    assert "smoothing" in summary(replace(ladder, rungs=rungs))
+def test_the_summary_of_rungs_that_all_fail_says_so(ladder: Ladder, change):
+    rungs = [change(rung, perplexity=math.inf) for rung in ladder.rungs]
+    assert "smoothing" in lead(replace(ladder, rungs=rungs))
 
 
-def test_the_summary_does_not_compare_with_infinity(ladder: Ladder):
-    endless = replace(ladder.rungs[0], cross_entropy=math.inf, perplexity=math.inf)
-    assert "No other model has a finite perplexity" in summary(replace(ladder, rungs=[endless, ladder.rungs[1]]))
+def test_the_summary_does_not_compare_with_infinity(ladder: Ladder, change):
+    endless = change(ladder.rungs[0], perplexity=math.inf)
+    assert "No other model has a finite perplexity" in lead(replace(ladder, rungs=[endless, ladder.rungs[1]]))
+
+
+def test_the_summary_says_no_time_that_nobody_knows(ladder: Ladder, change):
+    imported = change(ladder.rungs[5], training_seconds=math.nan)
+    text = lead(replace(ladder, rungs=[*ladder.rungs[:5], imported]))
+    assert text.startswith("Transformer predicts the validation text best: perplexity 122, ")
+    assert lead(replace(ladder, rungs=[imported])) == "Transformer predicts the validation text with perplexity 122."
+
+
+def test_models_that_share_no_tokeniser_are_ranked_by_bits_per_character(ladder: Ladder, change):
+    rungs = [*ladder.rungs[:5], change(ladder.rungs[5], perplexity=1e6)]
+    assert replace(ladder, rungs=rungs).best().name == "GRU"
+    by_bits = replace(ladder, rungs=rungs, yardstick=BY_BITS)
+    assert by_bits.best().name == "Transformer"
+    assert "best: 1.51 bits per character after" in lead(by_bits)
+    assert "0.019 less than GRU (1.52)" in lead(by_bits)
 
 
 def test_the_unknown_tokens_are_told(ladder: Ladder, tmp_path: Path):
     assert "412 of the 19,816 validation tokens (2.1 %)" in ladder_page(ladder, tmp_path)
-    rungs = [replace(rung, unknown=0) for rung in ladder.rungs]
-    assert "No token of the validation text is unknown" in ladder_page(
-        replace(ladder, unknown=0, rungs=rungs), tmp_path
-    )
+    assert "No token of the validation text is unknown" in unknown_note(19_816, 0)
 
 
-def test_rungs_that_differ_in_unknown_tokens_get_a_column_of_them(ladder: Ladder, tmp_path: Path):
-    rungs = [replace(ladder.rungs[0], unknown=7), *ladder.rungs[1:]]
+def test_rungs_that_differ_in_unknown_tokens_get_a_column_of_them(ladder: Ladder, tmp_path: Path, change):
+    assert "unknowntokens" not in Outline(ladder_page(ladder, tmp_path)).tables[0][0]
+    rungs = [change(ladder.rungs[0], unknown=7), *ladder.rungs[1:]]
     head, first, *_ = Outline(ladder_page(replace(ladder, rungs=rungs), tmp_path)).tables[0]
     assert first[head.index("unknowntokens")] == "7"
 
 
 def test_the_commands_to_go_on_with_are_quoted_for_the_shell(ladder: Ladder, tmp_path: Path):
     rungs = [replace(ladder.rungs[3], folder="my runs/lstm")]
-    text = ladder_page(replace(ladder, rungs=rungs, prompts=["it's"]), tmp_path)
-    code = re.findall(r"<code>(.*?)</code>", text)
-    assert (
-        code[0].replace("&#x27;", "'").replace("&quot;", '"')
-        == """seqloom generate 'my runs/lstm' --prompt 'it'"'"'s'"""
-    )
+    moved = replace(ladder, rungs=rungs)
+    expected = [
+        "seqloom generate 'my runs/lstm' --prompt 'The Time Traveller'",
+        "seqloom score 'my runs/lstm' --input FILE",
+    ]
+    assert [
+        code.replace("&#x27;", "'") for code in re.findall(r"<code>(.*?)</code>", ladder_page(moved, tmp_path))
+    ] == expected
+    assert moved.next_command == expected[0]
 
 
 def test_a_failed_write_leaves_the_old_report(ladder: Ladder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -211,7 +224,7 @@ def test_a_failed_write_leaves_the_old_report(ladder: Ladder, tmp_path: Path, mo
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(SeqloomError, match="disk full"):
-        write_ladder_report(ladder, path)
+        write_ladder_page(ladder, path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -223,13 +236,15 @@ def test_the_dark_gives_every_colour_of_the_plots_another_value(ladder: Ladder, 
         assert f"{variable}:" in dark
 
 
-def test_json_is_strict_and_holds_every_number(ladder: Ladder):
-    endless = replace(ladder.rungs[0], perplexity=math.inf, cross_entropy=math.nan)
+def test_json_is_strict_and_holds_every_number(ladder: Ladder, change):
+    endless = change(ladder.rungs[0], perplexity=math.inf, cross_entropy=math.nan)
     document = ladder_json(replace(ladder, rungs=[endless, *ladder.rungs[1:]]))
-    read = json.loads(json.dumps(document, allow_nan=False))
+    read = json.loads(to_json(document))
     assert read["best"] == "Transformer"
     assert read["rungs"][0]["perplexity"] is None
-    assert read["rungs"][5]["perplexity"] == ladder.rungs[5].perplexity
+    assert read["rungs"][5]["perplexity"] == ladder.rungs[5].values["perplexity"]
+    assert read["rungs"][5]["samples"] == ladder.rungs[5].samples
+    assert read["prompts"] == list(ladder.rows)
     assert read["rungs"][5]["curve"][3]["loss"] == ladder.rungs[5].curve[3].loss
 
 

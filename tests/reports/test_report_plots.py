@@ -15,41 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqloom import reports
 from seqloom.errors import SeqloomError, UserError
-from seqloom.reports import (
-    CurvePoint,
-    Ladder,
-    PairLadder,
-    bleu_against_cost,
-    gradient_flow,
-    learning_curves,
-    quality_against_cost,
-    save,
-    svg,
-    training_curve,
-    zipf,
-)
-from seqloom.reports.style import MARKERS, PALETTE, round_numbers, series
-from seqloom.reports.tradeoff import Point, pareto_front
+from seqloom.reports.ladder import CurvePoint, Ladder
+from seqloom.reports.plots import gradient_flow, learning_curves, zipf
+from seqloom.reports.style import MARKERS, PALETTE, round_numbers, save, series, svg
+from seqloom.reports.tradeoff import Point, pareto_front, quality_against_cost
 from seqloom.text.statistics import CorpusStatistics
 
 TEXTS = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog met on the mat"] * 4
 
 
 def infinite(rung):
-    return replace(
-        rung,
-        cross_entropy=math.inf,
-        perplexity=math.inf,
-        word_perplexity=math.inf,
-        bits_per_character=math.inf,
-        curve=[],
-    )
+    return replace(rung, values={**rung.values, "perplexity": math.inf}, curve=[])
 
 
 def undefined(rung):
-    return replace(rung, cross_entropy=math.nan, perplexity=math.nan, curve=[CurvePoint(10, 1.0, math.nan)])
+    return replace(rung, values={**rung.values, "perplexity": math.nan}, curve=[CurvePoint(10, 1.0, math.nan)])
 
 
 @pytest.mark.parametrize("plot", [learning_curves, quality_against_cost])
@@ -77,16 +58,18 @@ def test_rungs_without_a_finite_perplexity_do_not_spoil_the_plot(plot, spoil, la
 
 
 def test_a_rung_of_infinite_perplexity_stands_at_the_upper_edge(ladder: Ladder):
-    (axes,) = quality_against_cost(replace(ladder, rungs=[infinite(ladder.rungs[0]), *ladder.rungs[1:]])).axes
-    _, infinite_point, *others = axes.get_lines()
-    top = axes.get_ylim()[1]
-    assert infinite_point.get_ydata()[0] == top
-    assert all(point.get_ydata()[0] < top for point in others)
+    for axes in quality_against_cost(replace(ladder, rungs=[infinite(ladder.rungs[0]), *ladder.rungs[1:]])).axes:
+        _, infinite_point, *others = axes.get_lines()[: 1 + len(ladder.rungs)]
+        top = axes.get_ylim()[1]
+        assert infinite_point.get_ydata()[0] == top
+        assert all(point.get_ydata()[0] < top for point in others)
 
 
 @pytest.mark.parametrize("plot", [learning_curves, quality_against_cost])
-def test_one_rung_with_one_validation_in_no_time_can_be_drawn(plot, ladder: Ladder):
-    rung = replace(ladder.rungs[0], curve=[CurvePoint(100, 0.0, 5.0)], training_seconds=0.0, parameters=0)
+@pytest.mark.parametrize("seconds", [0.0, math.nan])
+def test_one_rung_with_one_validation_in_no_time_can_be_drawn(plot, seconds: float, ladder: Ladder, change):
+    rung = change(ladder.rungs[0], training_seconds=seconds, parameters=0)
+    rung = replace(rung, curve=[CurvePoint(100, 0.0, 5.0)])
     assert rung.name in svg(plot(replace(ladder, rungs=[rung])))
 
 
@@ -107,33 +90,52 @@ def test_the_front_holds_exactly_the_points_that_no_other_dominates(better, poin
 
 
 def test_the_front_of_the_ladder_is_drawn_as_stairs(ladder: Ladder):
-    (axes,) = quality_against_cost(ladder).axes
-    front = axes.get_lines()[0]
+    front = quality_against_cost(ladder).axes[0].get_lines()[0]
     names = ["3-gram Laplace", "5-gram Kneser-Ney", "GRU", "Transformer"]
-    on_front = [rung for rung in ladder.rungs if rung.name in names]
-    assert list(front.get_xdata())[::2] == [rung.training_seconds for rung in on_front]
-    assert list(front.get_ydata())[::2] == list(front.get_ydata())[1::2] == [rung.perplexity for rung in on_front]
+    on_front = [rung.values for rung in ladder.rungs if rung.name in names]
+    assert front.get_drawstyle() == "steps-post"
+    assert list(front.get_xdata())[:-1] == [values["training_seconds"] for values in on_front]
+    assert list(front.get_ydata()) == [values["perplexity"] for values in (*on_front, on_front[-1])]
 
 
-def test_bleu_is_drawn_against_time_and_against_size(pair_ladder: PairLadder):
-    by_time, by_size = bleu_against_cost(pair_ladder).axes
+def test_a_run_of_unknown_cost_is_only_left_out_of_the_front_by_time(ladder: Ladder, change):
+    rungs = [*ladder.rungs[:5], change(ladder.rungs[5], training_seconds=math.nan)]
+    by_time, by_size = quality_against_cost(replace(ladder, rungs=rungs)).axes
+    best = ladder.rungs[5].values["perplexity"]
+    assert best not in by_time.get_lines()[0].get_ydata()
+    assert best in by_size.get_lines()[0].get_ydata()
+
+
+def test_quality_is_drawn_against_time_and_against_size(pair_ladder: Ladder):
+    by_time, by_size = quality_against_cost(pair_ladder).axes
     for rung, timed, sized in zip(pair_ladder.rungs, by_time.get_lines()[1:], by_size.get_lines()[1:], strict=False):
-        assert (timed.get_xdata()[0], timed.get_ydata()[0]) == (rung.training_seconds, rung.beam_bleu)
-        assert (sized.get_xdata()[0], sized.get_ydata()[0]) == (rung.parameters, rung.beam_bleu)
-    drawn = svg(bleu_against_cost(pair_ladder))
+        values = rung.values
+        assert (timed.get_xdata()[0], timed.get_ydata()[0]) == (values["training_seconds"], values["beam_bleu"])
+        assert (sized.get_xdata()[0], sized.get_ydata()[0]) == (values["parameters"], values["beam_bleu"])
+    assert by_time.get_ylabel() == "BLEU, beam 5"
+    drawn = svg(quality_against_cost(pair_ladder))
     for name in ("rnn, 15.6", "bidirectional, 17.0", "additive, 31.4", "convolution, 31.9", "transformer, 36.9"):
         assert name in drawn
 
 
-def test_a_rung_without_a_bleu_stands_below_the_others(pair_ladder: PairLadder):
-    rungs = [replace(pair_ladder.rungs[0], beam_bleu=math.nan), *pair_ladder.rungs[1:]]
-    figure = bleu_against_cost(replace(pair_ladder, rungs=rungs))
+def test_a_rung_without_a_bleu_stands_below_the_others(pair_ladder: Ladder, change):
+    rungs = [change(pair_ladder.rungs[0], beam_bleu=math.nan), *pair_ladder.rungs[1:]]
+    figure = quality_against_cost(replace(pair_ladder, rungs=rungs))
     for axes in figure.axes:
         _, failed, *others = axes.get_lines()[: 1 + len(rungs)]
         assert all(failed.get_ydata()[0] < point.get_ydata()[0] for point in others)
-    assert "rnn, no BLEU" in svg(figure)
-    none = [replace(rung, beam_bleu=math.nan) for rung in rungs]
-    assert "no rung has a BLEU" in svg(bleu_against_cost(replace(pair_ladder, rungs=none)))
+    assert "rnn, BLEU not finite" in svg(figure)
+    none = [change(rung, beam_bleu=math.nan) for rung in rungs]
+    assert "no rung has a finite BLEU" in svg(quality_against_cost(replace(pair_ladder, rungs=none)))
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("ladder", "token"), ("pair_ladder", "target token"), ("image_ladder", "image")]
+)
+def test_curves_are_of_what_the_models_learn_from(name: str, unit: str, request: pytest.FixtureRequest):
+    by_unit, _ = learning_curves(request.getfixturevalue(name)).axes
+    assert by_unit.get_xlabel() == f"{unit}s seen"
+    assert by_unit.get_ylabel() == f"validation loss, nats per {unit}"
 
 
 def test_the_zipf_plot_shows_the_counts_and_the_fitted_exponents():
@@ -171,37 +173,6 @@ def test_gradients_are_drawn_on_a_logarithmic_scale_one_line_per_run():
     drawn = svg(figure)
     assert "vanishing" in drawn
     assert "exploding" in drawn
-
-
-def test_the_training_curve_has_a_panel_for_all_that_was_logged(entries: list[dict[str, float]]):
-    titles = [axes.get_title(loc="left") for axes in training_curve(entries).axes]
-    assert titles == ["Loss, nats per token", "Learning rate", "Gradient norm", "Tokens per second"]
-
-
-def test_the_training_curve_has_a_panel_for_scheduled_sampling_and_one_for_bleu(entries: list[dict[str, float]]):
-    sampled = [{**entry, "teacher": 1 - entry["step"] / 4000} for entry in entries]
-    translated = [{**entry, "valid_bleu": 30.0} if "valid_loss" in entry else entry for entry in sampled]
-    panels = {axes.get_title(loc="left"): axes for axes in training_curve(translated).axes}
-    assert list(panels)[4:] == ["Teacher forcing probability", "Validation BLEU"]
-    teacher, bleu = (panels[name].get_lines()[0] for name in list(panels)[4:])
-    assert list(teacher.get_ydata()) == [entry["teacher"] for entry in sampled]
-    assert list(bleu.get_xdata()) == [entry["step"] for entry in entries if "valid_loss" in entry]
-    low, high = panels["Teacher forcing probability"].get_ylim()
-    assert low < 0 < 1 < high
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [[], [{"step": 1}], [{"step": 1, "loss": math.nan}]],
-    ids=["nothing", "no numbers", "not finite"],
-)
-def test_a_run_that_logged_nothing_finite_says_so(entries: list[dict[str, float]]):
-    assert "nothing was logged yet" in svg(training_curve(entries))
-
-
-@pytest.mark.parametrize("entry", [{"step": 5, "loss": 3.0}, {"step": 5, "valid_loss": 3.0, "learning_rate": 0.1}])
-def test_one_log_entry_is_enough_for_a_plot(entry: dict[str, float]):
-    assert "3.00" in svg(training_curve([entry]))
 
 
 def test_an_svg_is_xml_that_refers_to_nothing_outside(ladder: Ladder):
@@ -271,25 +242,23 @@ def test_plotting_leaves_matplotlib_as_it_was(ladder: Ladder):
 
 
 def test_plotting_does_without_pyplot():
-    program = "import sys; from seqloom.reports import *; assert 'matplotlib.pyplot' not in sys.modules"
+    program = (
+        "import sys, pkgutil, importlib, seqloom.reports as reports;"
+        "names = [f'seqloom.reports.{module.name}' for module in pkgutil.iter_modules(reports.__path__)];"
+        "list(map(importlib.import_module, names));"
+        "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_heat_maps_and_tables_do_not_wait_for_matplotlib():
     program = (
-        "import sys; from seqloom.reports import ladder_table, pair_ladder_table, write_attention;"
+        "import sys; from seqloom.reports import attention, ladder_numbers;"
         "assert not {'matplotlib', 'torch'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_every_public_name_is_what_its_module_defines():
-    # A module of the same name as a function in it would take the function's place once it is imported.
-    for name in reports.__all__:
-        assert getattr(reports, name).__module__ == reports._HOMES[name]
-    assert set(reports.__all__) == set(reports._HOMES)
 
 
 def test_lines_are_told_apart_without_colour():

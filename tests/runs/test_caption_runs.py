@@ -16,10 +16,10 @@ from PIL import Image
 import seqloom
 from seqloom.config import load_config
 from seqloom.data.captions import load_captions
+from seqloom.data.materials import captioned_images
 from seqloom.data.scenes import load_scenes
 from seqloom.errors import ConfigError, UserError
-from seqloom.runs import TrainedCaptioner, evaluate_captions
-from seqloom.runs.caption_materials import captioned_images
+from seqloom.kinds.captioner import TrainedCaptioner
 from seqloom.training import read_metrics
 
 CNN = {"kind": "cnn", "channels": [4, 8, 8], "dropout": 0.1}
@@ -63,8 +63,9 @@ def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainedCa
 
 
 def test_a_run_has_all_that_others_need(trained: TrainedCaptioner) -> None:
-    names = {file.name for file in trained.path.iterdir()}
-    assert {"config.yaml", "tokenizer.json", "images.json", "model.safetensors", "report.html"} <= names
+    names = {str(file.relative_to(trained.path)) for file in trained.path.rglob("*")}
+    assert {"config.yaml", "model.safetensors", "report.html"} <= names
+    assert {"assets/tokenizer.json", "assets/images.json", "assets/output.safetensors"} <= names
     report = (trained.path / "report.html").read_text("utf-8")
     assert report.count("where it looked for") > 8  # of eight images
     assert "Exact match" in report
@@ -153,19 +154,22 @@ def test_attention_is_a_grid_for_every_word(trained: TrainedCaptioner, folder: P
 
 
 def test_evaluation_takes_all_captions_as_references(trained: TrainedCaptioner, folder: Path) -> None:
-    found = evaluate_captions(trained, str(folder / "mine.jsonl"), limit=10, beam=2, max_length=6)
-    assert len(found.outputs) == 10
-    assert {"BLEU", "chrF", "exact match", "ROUGE-L", "perplexity"} <= set(found.scores)
-    captioned = found.captioned
-    assert captioned.captions[0] == (captioned.captions[0][0], f"here {captioned.captions[0][0]}")
+    evaluation = trained.evaluate(str(folder / "mine.jsonl"), limit=10, beam=2, max_length=6)
+    assert len(evaluation.outputs) == 10
+    assert {"BLEU", "chrF", "exact match", "ROUGE-L", "perplexity"} <= set(evaluation.scores)
+    captioned = load_captions(str(folder / "mine.jsonl"))
+    assert np.array_equal(evaluation.sources, captioned.images[:10])
+    assert evaluation.outputs == trained.caption(captioned.images[:10], beam=2, max_length=6)
+    assert evaluation.references[0] == [captioned.captions[0][0], f"here {captioned.captions[0][0]}"]
     images = np.repeat(captioned.images, [len(several) for several in captioned.captions], axis=0)
     scores = trained.score(images, [caption for several in captioned.captions for caption in several])
     expected = math.exp(-sum(score.log_prob for score in scores) / sum(score.tokens for score in scores))
-    assert found.scores["perplexity"].value == pytest.approx(expected, rel=1e-6)
+    assert evaluation.scores["perplexity"].value == pytest.approx(expected, rel=1e-6), "of all images"
 
 
 def test_an_image_is_held_out_with_all_its_captions(folder: Path) -> None:
-    train, valid = captioned_images(load_config(configuration(folder)))
+    images = captioned_images(load_config(configuration(folder)).data)
+    train, valid = images.train, images.valid
     assert (len(train), len(valid)) == (32, 8)
     assert not {image.tobytes() for image in train.images} & {image.tobytes() for image in valid.images}
     everything = load_captions(str(folder / "mine.jsonl"))
@@ -174,10 +178,11 @@ def test_an_image_is_held_out_with_all_its_captions(folder: Path) -> None:
 
 def test_validation_is_the_cross_entropy_of_a_token(trained: TrainedCaptioner) -> None:
     best = min(entry["valid_loss"] for entry in read_metrics(trained.path) if "valid_loss" in entry)
-    valid = captioned_images(trained.config)[1]
+    valid = captioned_images(trained.config.data).valid
     scores = trained.caption_scores(valid)
     assert best == pytest.approx(-sum(each.log_prob for each in scores) / sum(each.tokens for each in scores), rel=1e-4)
     assert scores[0].tokens == len(trained.tokenizer.encode(valid.captions[0][0])) + 1, "<eos> counts"
+    assert trained.figures()["perplexity"].value == pytest.approx(math.exp(best), rel=1e-9), "one way to validate"
 
 
 def test_what_does_not_fit_is_refused(trained: TrainedCaptioner, folder: Path) -> None:

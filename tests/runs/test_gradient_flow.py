@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import seqloom
 from seqloom.data.windows import TokenBatch
 from seqloom.errors import DataError
-from seqloom.runs import gradient_norms
-from seqloom.runs.gradients import backward_norms
+from seqloom.metrics.gradients import backward_norms
 
 SMALL = [
     "data.unit=line",
@@ -39,7 +39,7 @@ def runs(corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 def test_a_plain_rnn_with_small_weights_forgets_faster_than_an_lstm(runs: dict[str, Path]) -> None:
     """Recurrent weights from U(-1/√H, 1/√H) have a spectral radius near 1/√3: the gradient shrinks about so each step;
     a forget gate near 1/2 or above keeps more."""
-    rnn, lstm = (gradient_norms(runs[name], length=24, initial=True) for name in ("rnn", "lstm"))
+    rnn, lstm = (seqloom.load(runs[name], device="cpu").gradient_norms(24, initial=True) for name in ("rnn", "lstm"))
     assert rnn[20] / rnn[1] < 1e-3
     assert rnn[20] / rnn[1] < 0.5 * lstm[20] / lstm[1]
     assert all(later < earlier for earlier, later in itertools.pairwise(rnn[1:]))
@@ -47,7 +47,7 @@ def test_a_plain_rnn_with_small_weights_forgets_faster_than_an_lstm(runs: dict[s
 
 def test_every_word_of_an_average_counts_the_same(runs: dict[str, Path]) -> None:
     """h_T = (1/T) Σ e_i: ∂h_T/∂e_t does not depend on t."""
-    norms = gradient_norms(runs["average"], length=10)
+    norms = seqloom.load(runs["average"], device="cpu").gradient_norms(10)
     assert norms == pytest.approx([norms[0]] * 10, rel=1e-4)
 
 
@@ -55,7 +55,7 @@ def test_the_norms_are_the_products_of_jacobians(runs: dict[str, Path]) -> None:
     """h_t = tanh(W x_t + U h_{t-1} + b): ∂h_T/∂h_t = Π diag(1 - h²) U, multiplied out by hand."""
     model = seqloom.load(runs["rnn"], device="cpu").model.double()
     tokens = torch.randint(4, model.vocabulary_size, (1, 9), generator=torch.Generator().manual_seed(0))
-    batch = TokenBatch(tokens[:, :-1], tokens[:, 1:], torch.ones(len(tokens), dtype=torch.bool))
+    batch = TokenBatch(tokens[:, :-1], tokens[:, 1:], np.ones(len(tokens), dtype=bool))
     found = backward_norms(model, batch)
     (recurrent,) = [value for name, value in model.named_parameters() if name.endswith("weight_hh_l0")]
     with torch.no_grad():
@@ -71,4 +71,4 @@ def test_the_norms_are_the_products_of_jacobians(runs: dict[str, Path]) -> None:
 
 def test_a_length_beyond_the_text_is_refused(runs: dict[str, Path]) -> None:
     with pytest.raises(DataError, match="choose a length below that"):
-        gradient_norms(runs["lstm"], length=100_000)
+        seqloom.load(runs["lstm"], device="cpu").gradient_norms(100_000)

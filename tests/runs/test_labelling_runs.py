@@ -10,6 +10,7 @@ import pytest
 
 import seqloom
 from seqloom.errors import ConfigError, DataError, UserError
+from seqloom.kinds.elmo import TrainedElmo
 from seqloom.runs.contextual import cached_contextual, contextual
 from seqloom.training import read_metrics
 
@@ -26,7 +27,7 @@ QUICK = ["training.steps=60", "training.optimizer.learning_rate=0.02", "model.dr
 
 
 @pytest.fixture(scope="module")
-def elmo(corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> seqloom.TrainedElmo:
+def elmo(corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainedElmo:
     settings = ["data.unit=line", "text.min_count=2", "model.size=12", "model.input.filters=[2,4,4,4,4]"]
     settings += [
         f"data.train={corpus_file}",
@@ -59,7 +60,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ------------------------------------------------------------------------------------------------------------ ELMo
 
 
-def test_both_directions_learn(elmo: seqloom.TrainedElmo) -> None:
+def test_both_directions_learn(elmo: TrainedElmo) -> None:
     entries = [entry for entry in read_metrics(elmo.path) if "valid_loss" in entry]
     for name in ("valid_forward_perplexity", "valid_backward_perplexity"):
         assert entries[-1][name] < elmo.tokenizer.size / 2
@@ -68,7 +69,7 @@ def test_both_directions_learn(elmo: seqloom.TrainedElmo) -> None:
     assert figures["backward_perplexity"].value == pytest.approx(entries[-1]["valid_backward_perplexity"], rel=1e-4)
 
 
-def test_vectors_keep_the_order_of_sentences_and_do_not_depend_on_them(elmo: seqloom.TrainedElmo) -> None:
+def test_vectors_keep_the_order_of_sentences_and_do_not_depend_on_them(elmo: TrainedElmo) -> None:
     together = elmo.embed([*SENTENCES, ""])
     assert [len(vectors) for vectors in together] == [6, 6, 9, 0]
     for text, vectors in zip(SENTENCES, together, strict=False):
@@ -79,9 +80,9 @@ def test_vectors_keep_the_order_of_sentences_and_do_not_depend_on_them(elmo: seq
     assert elmo.embed([]) == []
 
 
-def test_layers_are_mixed_as_asked(elmo: seqloom.TrainedElmo) -> None:
+def test_layers_are_mixed_as_asked(elmo: TrainedElmo) -> None:
     (layers,) = elmo.embed(SENTENCES[0], "layers")
-    assert layers.shape == (3, 6, 24)
+    assert layers.shape == (elmo.depth, 6, elmo.width) == (3, 6, 24)
     np.testing.assert_allclose(elmo.embed(SENTENCES[0])[0], layers.mean(0), atol=1e-6)
     np.testing.assert_allclose(elmo.embed(SENTENCES[0], "top")[0], layers[2], atol=1e-6)
     np.testing.assert_allclose(elmo.embed(SENTENCES[0], [2, 0, -1])[0], 2 * layers[0] - layers[2], atol=1e-5)
@@ -89,13 +90,13 @@ def test_layers_are_mixed_as_asked(elmo: seqloom.TrainedElmo) -> None:
         elmo.embed(SENTENCES[0], [1, 2])
 
 
-def test_a_word_has_another_vector_in_another_sentence(elmo: seqloom.TrainedElmo) -> None:
+def test_a_word_has_another_vector_in_another_sentence(elmo: TrainedElmo) -> None:
     first, second = elmo.embed(["the cat sat", "a cat fell"], "layers")
     np.testing.assert_allclose(first[0, 1], second[0, 1], atol=1e-6)
     assert np.abs(first[2, 1] - second[2, 1]).max() > 1e-2
 
 
-def test_scores_are_those_of_the_step_protocol_and_see_spellings(elmo: seqloom.TrainedElmo) -> None:
+def test_scores_are_those_of_the_step_protocol_and_see_spellings(elmo: TrainedElmo) -> None:
     (score,) = elmo.score(SENTENCES[0])
     tokens, lengths = elmo.tokenizer.encode_flat([SENTENCES[0]])
     assert score.log_prob == pytest.approx(float(elmo.model.unit_log_probs(tokens, lengths).sum()), abs=1e-4)
@@ -105,7 +106,7 @@ def test_scores_are_those_of_the_step_protocol_and_see_spellings(elmo: seqloom.T
     assert elmo.sample(2, max_length=5, seed=1) == elmo.sample(2, max_length=5, seed=1)
 
 
-def test_vectors_of_a_data_set_are_kept(elmo: seqloom.TrainedElmo) -> None:
+def test_vectors_of_a_data_set_are_kept(elmo: TrainedElmo) -> None:
     sentences = [text.split() for text in SENTENCES]
     kept = cached_contextual(elmo, sentences)
     np.testing.assert_array_equal(kept, contextual(elmo, sentences))
@@ -120,7 +121,7 @@ def test_vectors_of_a_data_set_are_kept(elmo: seqloom.TrainedElmo) -> None:
 @pytest.mark.parametrize("features", ["static", "frozen", "elmo", "both"])
 @pytest.mark.parametrize("output", ["softmax", "crf"])
 def test_a_tagger_learns_and_stands_alone(
-    features: str, output: str, tagged: Path, elmo: seqloom.TrainedElmo, tmp_path: Path
+    features: str, output: str, tagged: Path, elmo: TrainedElmo, tmp_path: Path
 ) -> None:
     wanted = {
         "static": ["model.features.size=16"],
@@ -136,6 +137,9 @@ def test_a_tagger_learns_and_stands_alone(
     settings = [*TAGGED, *QUICK, f"data.train={tagged}", f"model.output={output}", *wanted]
     tagger = seqloom.train("tagger", settings, tmp_path / "run")
     assert tagger.tag([SENTENCES[1], "", ["a", "log"]]) == [["D", "N", "V", "P", "D", "N"], [], ["D", "N"]]
+    words = SENTENCES[1].split()
+    lines = tagger.predict_lines([SENTENCES[1], ""])
+    assert lines == [("D N V P D N", {"words": words, "tags": list("DNVPDN")}), ("", {"words": [], "tags": []})]
     assert tagger.figures([str(tagged)])["accuracy"].value > 95
     shutil.rmtree(tmp_path / "elmo")
     shutil.move(tmp_path / "run", tmp_path / "elsewhere")
@@ -168,6 +172,9 @@ def test_a_classifier_learns(pooling: str, layers: int, labelled: Path, tmp_path
     cat, dog, nothing = classifier.classify(["the cat met", "a dog fell on a log", ""])
     assert (cat.label, dog.label) == ("cat", "dog")
     assert sum(nothing.probabilities.values()) == pytest.approx(1.0)
+    (alone,), ((line, record),) = classifier.classify("the cat met"), classifier.predict_lines(["the cat met"])
+    assert line == f"cat\t{alone.probability:.4f}\tthe cat met"
+    assert record == {"label": "cat", "probability": alone.probability, "probabilities": alone.probabilities}
     (again,) = seqloom.load(tmp_path / "run", "cpu").classify("the cat met")
     assert again.probabilities == pytest.approx(cat.probabilities, abs=1e-6)
     assert classifier.figures([str(labelled)])["macro_f1"].value == 100
@@ -176,7 +183,7 @@ def test_a_classifier_learns(pooling: str, layers: int, labelled: Path, tmp_path
 @pytest.mark.parametrize("task", ["tagger", "classifier"])
 @pytest.mark.usefixtures("no_reports")
 def test_interrupted_and_resumed_equals_uninterrupted(
-    task: str, tagged: Path, labelled: Path, elmo: seqloom.TrainedElmo, tmp_path: Path
+    task: str, tagged: Path, labelled: Path, elmo: TrainedElmo, tmp_path: Path
 ) -> None:
     data = tagged if task == "tagger" else labelled
     features = ["model.features.kind=elmo", f"model.features.run={elmo.path}", "model.features.static.frozen=true"]
@@ -205,12 +212,12 @@ def test_what_cannot_be_learned_is_refused(tagged: Path, tmp_path: Path) -> None
     wanted = [f"data.train={tagged}", "model.features.kind=elmo", "model.features.run="]
     with pytest.raises(UserError, match=r"nowhere is not a run folder"):
         seqloom.train("tagger", [*wanted[:2], wanted[2] + "nowhere"], tmp_path / "c")
-    with pytest.raises(ConfigError, match=r"learns from labelled data: set data\.kind=labelled"):
-        seqloom.train({"model": {"kind": "classifier"}}, [], tmp_path / "d")
+    with pytest.raises(ConfigError, match=r"learns from texts with labels: set data\.kind=labelled"):
+        seqloom.train("classifier", ["data.kind=text"], tmp_path / "d")
     with pytest.raises(ConfigError, match=r"text\.kind=whitespace"):
         seqloom.train("tagger", ["text.kind=words"], tmp_path / "e")
     seqloom.train("ngram", [f"data.train={one}", "data.unit=line", "data.valid_fraction=0"], tmp_path / "ngram")
-    with pytest.raises(UserError, match="an ELMo run is needed here"):
+    with pytest.raises(UserError, match=r"no vectors in context: name an ELMo run in model\.features\.run"):
         seqloom.train("tagger", [*wanted[:2], f"{wanted[2]}{tmp_path / 'ngram'}"], tmp_path / "f")
     with pytest.raises(ConfigError, match="ELMo reads sentences"):
         seqloom.train("elmo", [f"data.train={one}", "data.unit=file"], tmp_path / "g")

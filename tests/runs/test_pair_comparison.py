@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import seqloom
+from seqloom import Decoding
 from seqloom.config import RunConfig, load_config
 from seqloom.errors import UserError
-from seqloom.reports import PairLadder
-from seqloom.runs.comparison import LADDER, compare, data_settings, ladder_for
-from seqloom.runs.evaluation import evaluate_pairs, text_scores
-from seqloom.runs.pair_comparison import PAIR_LADDER
+from seqloom.kinds import compare
+from seqloom.metrics.text_scores import text_scores
+from seqloom.reports.ladder import Ladder
+from seqloom.runs.comparison import data_settings, ladder_for
+from seqloom.runs.contests import ImageContest, PairContest, TextContest
+from seqloom.runs.contests.pairs import BEAM
 
 NAMES = ["seq2seq-rnn", "seq2seq-transformer"]
 SMALL = [
@@ -46,17 +48,9 @@ def pairs_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _no_reports_of_single_runs() -> Iterator[None]:
-    """Drawing them takes longer than these trainings."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqloom.runs.training.report", lambda trained: None)
-        yield
-
-
 @pytest.fixture
-def no_ladder_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.runs.pair_comparison.write_pair_ladder_report", lambda ladder, path: None)
+def no_ladder_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seqloom.reports.ladder_page.write_ladder_page", lambda ladder, path: None)
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +75,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ladder(settings: list[str], other: Path, out: Path) -> PairLadder:
-    found = compare([*NAMES, other], [*settings, "training.steps=5"], out, tokens=2000)
-    assert isinstance(found, PairLadder)
-    return found
+def ladder(settings: list[str], other: Path, out: Path) -> Ladder:
+    return compare([*NAMES, other], [*settings, "training.steps=5"], out, tokens=2000)
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:
@@ -94,19 +86,19 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------------ equal terms
 
 
-def test_all_learn_from_the_same_pairs_under_the_same_tokenisers_and_seed(ladder: PairLadder, out: Path) -> None:
+def test_all_learn_from_the_same_pairs_under_the_same_tokenisers_and_seed(ladder: Ladder, out: Path) -> None:
     def shared(config: RunConfig) -> list[Any]:
-        data = config.pair_data.model_dump(exclude={"batch_tokens"})
+        data = config.data.model_dump(exclude={"batch_tokens"})
         return [config.text, config.target_text, config.seed, data]
 
     configs = [load_config(out / rung.name / "config.yaml") for rung in ladder.rungs]
     assert all(shared(config) == shared(configs[0]) for config in configs)
-    assert [config.pair_data.batch_tokens for config in configs][-1] == 60
+    assert [config.data.batch_tokens for config in configs][-1] == 60
     for name in ("tokenizer.json", "target_tokenizer.json"):
-        assert len({(out / rung.name / name).read_text() for rung in ladder.rungs}) == 1
+        assert len({(out / rung.name / "assets" / name).read_text() for rung in ladder.rungs}) == 1
 
 
-def test_all_see_as_many_target_tokens_whatever_their_batches(ladder: PairLadder, out: Path) -> None:
+def test_all_see_as_many_target_tokens_whatever_their_batches(ladder: Ladder, out: Path) -> None:
     entries = [metrics(out / rung.name)[-1] for rung in ladder.rungs]
     steps = [entry["step"] for entry in entries]
     assert steps[2] > 4 * steps[0]
@@ -114,7 +106,7 @@ def test_all_see_as_many_target_tokens_whatever_their_batches(ladder: PairLadder
         assert abs(entry["tokens"] - 2000) <= entry["tokens"] / entry["step"]
 
 
-@pytest.mark.usefixtures("no_ladder_report")
+@pytest.mark.usefixtures("no_ladder_page")
 def test_without_a_budget_the_first_ones_holds(settings: list[str], pairs_file: Path, tmp_path: Path) -> None:
     training = pairs_file.read_text().splitlines()[:180]
     tokens = sum(len(line.split("\t")[1].split()) + 1 for line in training)
@@ -128,47 +120,52 @@ def test_without_a_budget_the_first_ones_holds(settings: list[str], pairs_file: 
 # ---------------------------------------------------------------------------------------------------------- figures
 
 
-def test_each_rung_has_the_scores_that_its_run_has_alone(ladder: PairLadder) -> None:
+def test_each_rung_has_the_scores_that_its_run_has_alone(ladder: Ladder) -> None:
     for rung in ladder.rungs:
         model = seqloom.load(rung.folder, "cpu")
-        greedy = evaluate_pairs(model, strategy="greedy").scores
-        beam = evaluate_pairs(model, strategy="beam", beam=ladder.beam)
-        assert rung.bleu == pytest.approx(greedy["BLEU"].value)
-        assert rung.beam_bleu == pytest.approx(beam.scores["BLEU"].value)
-        assert rung.chrf == pytest.approx(beam.scores["chrF"].value)
-        assert rung.perplexity == pytest.approx(beam.scores["perplexity"].value, rel=1e-4)
-        assert ladder.signature == beam.scores["BLEU"].signature
-        assert rung.outputs == model.translate([source for source, _ in ladder.examples], beam=ladder.beam)
-        assert rung.parameters == model.parameters
+        greedy = model.evaluate(decoding=Decoding(strategy="greedy")).scores
+        beam = model.evaluate(decoding=Decoding(strategy="beam", beam=BEAM)).scores
+        assert rung.values["bleu"] == pytest.approx(greedy["BLEU"].value)
+        assert rung.values["beam_bleu"] == pytest.approx(beam["BLEU"].value)
+        assert rung.values["chrf"] == pytest.approx(beam["chrF"].value)
+        assert rung.values["perplexity"] == pytest.approx(beam["perplexity"].value, rel=1e-4)
+        assert ladder.caption == beam["BLEU"].signature
+        assert rung.samples == model.translate(ladder.rows, beam=BEAM)
+        assert rung.values["parameters"] == model.parameters
 
 
-def test_each_rung_has_its_cost_and_learning_curve(ladder: PairLadder, out: Path) -> None:
+def test_each_rung_has_its_cost_and_learning_curve(ladder: Ladder, out: Path) -> None:
     for rung in ladder.rungs:
         entries = metrics(out / rung.name)
-        assert rung.training_seconds == max(entry["seconds"] for entry in entries)
+        assert rung.values["training_seconds"] == max(entry["seconds"] for entry in entries)
         assert [point.loss for point in rung.curve] == [e["valid_loss"] for e in entries if "valid_loss" in e]
-        assert rung.perplexity == pytest.approx(math.exp(min(point.loss for point in rung.curve)))
-        assert min(rung.training_speed, rung.greedy_speed, rung.beam_speed) > 0
+        best = min(point.loss for point in rung.curve)  # whose weights were kept
+        assert rung.values["perplexity"] == pytest.approx(math.exp(best), rel=1e-4)
+        assert min(rung.values[f"{each}_speed"] for each in ("training", "greedy", "beam")) > 0
 
 
-def test_the_ladder_says_what_was_compared_and_shows_held_out_pairs(ladder: PairLadder, pairs_file: Path) -> None:
+def test_the_ladder_says_what_was_compared_and_shows_held_out_pairs(ladder: Ladder, pairs_file: Path) -> None:
     lines = pairs_file.read_text().splitlines()
-    assert (ladder.training_pairs, ladder.validation_pairs) == (180, 20)
+    record = ladder.record
+    assert (record["training_pairs"], record["validation_pairs"]) == (180, 20)
     assert ladder.title == "The ladder on letters.tsv"
-    assert ladder.tokenizer == "words in the target; 8 words in the source"  # four letters, four special symbols
-    assert len(ladder.examples) == 6
-    assert {"\t".join(example) for example in ladder.examples} < set(lines[180:])
+    assert record["tokenizer"] == "words in the target; 8 words in the source"  # four letters, four special symbols
+    assert len(record["examples"]) == 6
+    assert {"\t".join(example) for example in record["examples"]} < set(lines[180:])
+    shortest = min(ladder.rows, key=len)
+    assert ladder.next_command == f"seqloom generate {ladder.best().folder} --prompt '{shortest}'"
 
 
-def test_the_report_is_written(ladder: PairLadder, out: Path) -> None:
+def test_the_report_is_written(ladder: Ladder, out: Path) -> None:
     page = (out / "report.html").read_text(encoding="utf-8")
     assert all(rung.name in page for rung in ladder.rungs)
-    assert all(source in page for source, _ in ladder.examples)
+    assert all(source in page for source in ladder.rows)
+    assert not any((out / rung.name / "report.html").exists() for rung in ladder.rungs)
 
 
-@pytest.mark.usefixtures("no_ladder_report")
+@pytest.mark.usefixtures("no_ladder_page")
 def test_a_second_call_trains_nothing_and_finds_the_same(
-    ladder: PairLadder, settings: list[str], other: Path, out: Path
+    ladder: Ladder, settings: list[str], other: Path, out: Path
 ) -> None:
     def left() -> list[Any]:
         runs = [out / rung.name for rung in ladder.rungs]
@@ -177,9 +174,10 @@ def test_a_second_call_trains_nothing_and_finds_the_same(
     before = left()
     again = compare([*NAMES, other], [*settings, "training.steps=5"], out, tokens=2000)
     assert left() == before
-    assert isinstance(again, PairLadder)
     for one, two in zip(ladder.rungs, again.rungs, strict=True):
-        assert (one.bleu, one.beam_bleu, one.outputs, one.curve) == (two.bleu, two.beam_bleu, two.outputs, two.curve)
+        for key in ("bleu", "beam_bleu", "chrf", "perplexity", "training_seconds"):
+            assert one.values[key] == two.values[key]
+        assert (one.samples, one.curve) == (two.samples, two.curve)
 
 
 def test_exact_match_is_the_share_of_outputs_that_are_one_of_their_references() -> None:
@@ -193,14 +191,15 @@ def test_exact_match_is_the_share_of_outputs_that_are_one_of_their_references() 
 
 
 def test_language_models_and_models_of_pairs_are_not_compared(tmp_path: Path) -> None:
-    for names in (["lstm", "seq2seq-rnn"], ["seq2seq-rnn", "lstm"]):
-        with pytest.raises(UserError, match="'lstm' learns from text and 'seq2seq-rnn' from pairs"):
-            compare(names, out=tmp_path / "out")
+    with pytest.raises(UserError, match="'lstm' learns from text and 'seq2seq-rnn' from pairs"):
+        compare(["lstm", "seq2seq-rnn"], out=tmp_path / "out")
+    with pytest.raises(UserError, match="'seq2seq-rnn' learns from pairs and 'lstm' from text"):
+        compare(["seq2seq-rnn", "lstm"], out=tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_run_of_another_configuration_is_refused_before_any_training(
-    ladder: PairLadder, settings: list[str], out: Path
+    ladder: Ladder, settings: list[str], out: Path
 ) -> None:
     changed = [*settings, "training.steps=5", "model.decoder.dropout=0.45"]
     with pytest.raises(UserError, match=r"seq2seq-transformer holds a run of another configuration \(model.decoder"):
@@ -208,7 +207,7 @@ def test_a_run_of_another_configuration_is_refused_before_any_training(
     assert not (out / "seq2seq-attention").exists()
 
 
-@pytest.mark.usefixtures("no_ladder_report")
+@pytest.mark.usefixtures("no_ladder_page")
 def test_a_model_that_copies_needs_one_tokeniser_for_both_sides(
     settings: list[str], other: Path, tmp_path: Path
 ) -> None:
@@ -218,7 +217,7 @@ def test_a_model_that_copies_needs_one_tokeniser_for_both_sides(
         compare(["seq2seq-rnn", pointer], settings, tmp_path / "out", tokens=100)
     assert not (tmp_path / "out").exists()
     joint = compare(["seq2seq-rnn", pointer], [*settings, "target_text=null"], tmp_path / "out", tokens=100)
-    assert joint.tokenizer == "words, for both sides"
+    assert joint.record["tokenizer"] == "words, for both sides"
 
 
 # ------------------------------------------------------------------------------------------------- what is compared
@@ -229,26 +228,31 @@ def test_a_model_that_copies_needs_one_tokeniser_for_both_sides(
     ["my.tsv", "folder/my.TSV.gz", "my.en,my.de", "cmudict", "tatoeba-en-zh:valid", "shakespeare-dialogue"],
 )
 def test_pairs_are_compared_by_models_of_pairs(data: str) -> None:
-    assert ladder_for(data) == PAIR_LADDER
+    assert ladder_for(data) == PairContest.presets
 
 
 @pytest.mark.parametrize("data", [None, "my.txt", "my.jsonl", "shakespeare", "tang-poems", "time-machine:train"])
 def test_all_else_is_compared_by_language_models(data: str | None) -> None:
-    assert ladder_for(data) == LADDER
+    assert ladder_for(data) == TextContest.presets
+
+
+@pytest.mark.parametrize("data", ["digits", "fashion:test", "train-images-idx3-ubyte.gz", "my.idx3"])
+def test_images_are_compared_by_models_of_images(data: str, tmp_path: Path) -> None:
+    assert ladder_for(data) == ladder_for(str(tmp_path)) == ImageContest.presets
 
 
 def test_a_file_counts_before_a_corpus_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("cmudict", "one,two.txt"):
         (tmp_path / name).write_text("text")
-        assert ladder_for(name) == LADDER
+        assert ladder_for(name) == TextContest.presets
     assert data_settings("cmudict") == ["data.train=cmudict", "data.valid=null", "data.test=null"]
 
 
 def test_the_parts_of_a_bundled_corpus_are_used_and_a_files_end_is_held_out() -> None:
-    for name in PAIR_LADDER:
+    for name in PairContest.presets:
         preset, settings = load_config(name), data_settings("cmudict")
         assert load_config(name, settings) == preset
-        data = load_config(name, data_settings("my.tsv")).pair_data
+        data = load_config(name, data_settings("my.tsv")).data
         assert (data.train, data.valid, data.test) == ("my.tsv", None, None)
-    assert load_config("lstm", data_settings("shakespeare")).text_data.valid is None
+    assert load_config("lstm", data_settings("shakespeare")).data.valid is None

@@ -11,7 +11,8 @@ import torch
 
 import seqloom
 from seqloom.data.corpus import Corpus
-from seqloom.runs import Decoding
+from seqloom.runs.generation import Decoding
+from seqloom.runs.language_model import TrainedLanguageModel
 from seqloom.text.special import BOS, EOS
 
 ENGLISH = "It was at ten o'clock to-day that the first of all Time Machines began its career.\nI gave it a last tap.\n"
@@ -81,7 +82,7 @@ def test_every_kind_of_text_is_learned_written_and_scored(
 
 
 @torch.inference_mode()
-def stepwise(model: seqloom.TrainedLanguageModel, line: str) -> float:
+def stepwise(model: TrainedLanguageModel, line: str) -> float:
     """log p of a line, one step after the other: its end is a newline in a whole file, else <eos>."""
     whole_file = model.config.data.unit == "file"
     tokens = model.tokenizer.encode(line + "\n") if whole_file else [*model.tokenizer.encode(line), EOS]

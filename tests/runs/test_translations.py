@@ -15,14 +15,25 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import seqloom
 from seqloom.config import load_config
-from seqloom.config.schema import WhitespaceText
-from seqloom.data.buckets import padded
+from seqloom.config.schema.text import WhitespaceText
+from seqloom.data.pairs import Pair
+from seqloom.data.ragged import padded
+from seqloom.data.stream import sorted_batches
 from seqloom.errors import ConfigError, DataError, UserError
-from seqloom.models import Source, build_language_model, build_seq2seq
-from seqloom.runs import TrainedLanguageModel, TrainedSeq2Seq, evaluate_pairs
-from seqloom.text import Tokenizer, train_tokenizer
+from seqloom.kinds.language import TrainedNeuralLanguageModel
+from seqloom.kinds.seq2seq import Seq2SeqAssets, TrainedSeq2Seq
+from seqloom.metrics.likelihood import target_likelihood
+from seqloom.models.build import build_seq2seq
+from seqloom.models.language import build_language_model
+from seqloom.models.seq2seq import Source
+from seqloom.runs.generation import Score
+from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel
+from seqloom.text.kinds import train_tokenizer
 from seqloom.text.special import EOS, UNK
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training import read_metrics
 
 WORDS = ["the", "a", "cat", "dog", "mat", "log", "sat", "fell", "on", "and", "met"]
 SOURCES = [
@@ -80,7 +91,7 @@ def make(name: str, tokenizer: Tokenizer, seed: int = 1, target: Tokenizer | Non
         model.source_embedding.weight.mul_(3)
         model.output.weight.mul_(2)
         model.output.bias[EOS] += 1.5
-    return TrainedSeq2Seq(model.eval(), tokenizer, target, config, Path(f"runs/{name}"))
+    return TrainedSeq2Seq(model.eval(), Seq2SeqAssets(tokenizer, {}, target), config, Path(f"runs/{name}"))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +103,7 @@ def language_model(tokenizer: Tokenizer, path: str = "runs/lm") -> TrainedLangua
     torch.manual_seed(8)
     config = load_config("gru", ["model.features.size=12", "model.embedding.size=10", "text.kind=whitespace"])
     model = build_language_model(config.model, tokenizer.size).eval()
-    return TrainedLanguageModel(model, tokenizer, config, Path(path))
+    return TrainedNeuralLanguageModel(model, NeuralTextAssets(tokenizer, {}), config, Path(path))
 
 
 def same(one: list[Any], other: list[Any]) -> bool:
@@ -137,7 +148,7 @@ def test_a_small_budget_of_tokens_changes_nothing(
     name: str, models: dict[str, TrainedSeq2Seq], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = models[name].generate(SOURCES, beam=3, n_best=2, coverage_penalty=0.2)
-    monkeypatch.setattr("seqloom.runs.seq2seq.BATCH_TOKENS", 20)
+    monkeypatch.setattr("seqloom.kinds.seq2seq.BATCH_TOKENS", 20)
     in_pieces = models[name].generate(SOURCES, beam=3, n_best=2, coverage_penalty=0.2)
     assert all(same(one, other) for one, other in zip(whole, in_pieces, strict=True))
 
@@ -396,33 +407,102 @@ def test_scores_count_tokens_and_unknown_words_and_do_not_depend_on_companions(
             assert score.known_log_prob == pytest.approx(score.log_prob)
 
 
-def test_sources_and_targets_belong_together_by_twos(models: dict[str, TrainedSeq2Seq]) -> None:
+@every
+def test_the_likelihood_of_pairs_is_the_sum_of_their_scores(name: str, models: dict[str, TrainedSeq2Seq]) -> None:
+    model = models[name]
+    targets = ["a mat", "zebra zebra sat", "", "yak yak", "on", "the the the", "zebra", "dog"]
+    pairs = [Pair(source, (target,)) for source, target in zip(SOURCES, targets, strict=True)]
+    batches = (batch for _, batch in sorted_batches(model.pair_encoder.encode(pairs), 30))
+    together = Score.together(model.score(SOURCES, targets))
+    likelihood = target_likelihood(model.model, batches)
+    assert (likelihood.tokens, likelihood.unknown) == (together.tokens, together.unknown)
+    assert likelihood.log_prob == pytest.approx(together.log_prob, rel=1e-5)
+    assert likelihood.known_log_prob == pytest.approx(together.known_log_prob, rel=1e-5)
+    assert likelihood.known_log_prob > likelihood.log_prob
+
+
+def test_every_source_needs_its_target(models: dict[str, TrainedSeq2Seq]) -> None:
     with pytest.raises(UserError, match="there are 2 sources and 1 targets"):
         models["attention"].score(["a", "b"], ["c"])
+
+
+def test_lines_to_score_are_source_tab_target(models: dict[str, TrainedSeq2Seq]) -> None:
+    model = models["attention"]
+    assert model.score_lines(["the cat\ta mat", "log\tdog\tmat"], "pairs.tsv", 1) == model.score(
+        ["the cat", "log"], ["a mat", "dog"]
+    )
+    with pytest.raises(DataError, match=r"pairs\.tsv, line 8: no tab; .* source, tab, target"):
+        model.score_lines(["the cat\ta mat", "log"], "pairs.tsv", 7)
 
 
 # --------------------------------------------------------------------------------------------------------- evaluating
 
 
+def perplexity(model: TrainedSeq2Seq, sources: list[str], targets: list[str]) -> float:
+    scores = model.score(sources, targets)
+    return math.exp(-sum(score.log_prob for score in scores) / sum(score.tokens for score in scores))
+
+
 def test_pairs_with_the_same_source_are_one_with_several_references(
     models: dict[str, TrainedSeq2Seq], tmp_path: Path
 ) -> None:
-    path = tmp_path / "pairs.jsonl"
+    model, path = models["attention"], tmp_path / "pairs.jsonl"
     rows = [("the cat", ["a cat"]), ("log", ["mat", "log"]), ("the cat", ["the cat", "a cat"])]
     path.write_text("".join(json.dumps({"source": source, "target": target}) + "\n" for source, target in rows))
-    found = evaluate_pairs(models["attention"], str(path), beam=2)
-    assert found.sources == ["the cat", "log"]
-    assert found.references == [["a cat", "the cat"], ["mat", "log"]]
-    assert found.outputs == models["attention"].translate(["the cat", "log"], beam=2)
-    scores = models["attention"].score(["the cat", "log"], ["a cat", "mat"])
-    perplexity = math.exp(-sum(score.log_prob for score in scores) / sum(score.tokens for score in scores))
-    assert found.scores["perplexity"].value == pytest.approx(perplexity, rel=1e-6)
-    assert {"BLEU", "chrF", "ROUGE-1", "ROUGE-2", "ROUGE-L", "repeated trigrams"} <= set(found.scores)
-    assert all(score.signature for score in found.scores.values())
-    assert len(evaluate_pairs(models["attention"], str(path), limit=1).outputs) == 1
+    evaluation = model.evaluate(str(path), beam=2)
+    assert evaluation.sources == ["the cat", "log"]
+    assert evaluation.references == [["a cat", "the cat"], ["mat", "log"]]
+    assert evaluation.outputs == model.translate(["the cat", "log"], beam=2)
+    expected = perplexity(model, ["the cat", "log", "the cat"], ["a cat", "mat", "the cat"])
+    assert evaluation.scores["perplexity"].value == pytest.approx(expected, rel=1e-6)
+    assert {"BLEU", "chrF", "ROUGE-1", "ROUGE-2", "ROUGE-L", "repeated trigrams"} <= set(evaluation.scores)
+    assert all(score.signature for score in evaluation.scores.values())
+    fewer = model.evaluate(str(path), limit=1)
+    assert len(fewer.outputs) == 1
+    assert fewer.scores["perplexity"] == evaluation.scores["perplexity"]
 
 
 def test_no_pairs_to_evaluate_on_is_an_error(models: dict[str, TrainedSeq2Seq], tmp_path: Path) -> None:
     (tmp_path / "blank.tsv").write_text("\n\n")
     with pytest.raises(DataError, match="there are no pairs to evaluate on"):
-        evaluate_pairs(models["attention"], str(tmp_path / "blank.tsv"))
+        models["attention"].evaluate(str(tmp_path / "blank.tsv"))
+
+
+# --------------------------------------------------------------------------------------------------------------- runs
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedSeq2Seq:
+    """A run on pairs of which many have the same source, with its report."""
+    folder = tmp_path_factory.mktemp("pairs")
+    lines = [f"{noun} {verb}\t{article} {noun}\n" for noun in WORDS for verb in WORDS for article in ("a", "the")]
+    (folder / "mine.tsv").write_text("".join(lines))
+    tree: dict[str, Any] = {
+        "text": {"kind": "whitespace"},
+        "data": {"kind": "pairs", "train": str(folder / "mine.tsv"), "batch_tokens": 200, "valid_fraction": 0.1},
+        "model": {"kind": "seq2seq", "embedding": {"size": 8}, **MODELS["attention"]},
+        "objective": {"kind": "teacher-forcing"},
+        "training": {"steps": 8, "validate_every": 4, "device": "cpu"},
+    }
+    run = seqloom.train(tree, out=folder / "run")
+    assert isinstance(run, TrainedSeq2Seq)
+    return run
+
+
+def test_a_run_comes_back_from_its_folder(trained: TrainedSeq2Seq) -> None:
+    again = seqloom.load(trained.path, "cpu")
+    assert isinstance(again, TrainedSeq2Seq)
+    assert again.score(["cat sat"], ["a cat"]) == trained.score(["cat sat"], ["a cat"])
+    assert again.translate(["cat sat", "zebra"]) == trained.translate(["cat sat", "zebra"])
+    files = {file.name for file in (trained.path / "assets").iterdir()}
+    assert files == {"tokenizer.json", "output.safetensors"}, "both sides share a tokeniser"
+    assert "Pairs decoded" in (trained.path / "report.html").read_text("utf-8")
+
+
+def test_the_perplexity_of_an_evaluation_is_that_of_the_best_validation(trained: TrainedSeq2Seq) -> None:
+    """Although it decodes each source once, and a validation reads every pair."""
+    validations = [entry["valid_perplexity"] for entry in read_metrics(trained.path) if "valid_perplexity" in entry]
+    evaluation = trained.evaluate(beam=2)
+    assert len(evaluation.sources) < sum(map(len, evaluation.references))
+    assert evaluation.scores["perplexity"].value == pytest.approx(min(validations), rel=1e-9)
+    assert trained.figures().keys() == evaluation.scores.keys()

@@ -8,9 +8,7 @@ import pytest
 
 import seqloom
 from seqloom.errors import UserError
-from seqloom.reports import Ladder
-
-pytestmark = pytest.mark.usefixtures("no_reports")
+from seqloom.reports.ladder import Ladder
 
 
 def tiny(corpus_file: Path) -> list[str]:
@@ -26,8 +24,7 @@ def tiny(corpus_file: Path) -> list[str]:
     ]
 
 
-def names(ladder: object) -> list[str]:
-    assert isinstance(ladder, Ladder)
+def names(ladder: Ladder) -> list[str]:
     return [rung.name for rung in ladder.rungs]
 
 

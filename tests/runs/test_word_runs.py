@@ -13,9 +13,12 @@ import torch
 from torch import nn
 
 import seqloom
-from seqloom.errors import ConfigError, UserError
+from seqloom.errors import ConfigError, DataError, UserError
+from seqloom.kinds import word2vec
+from seqloom.kinds.word2vec import TrainedWordVectors
 from seqloom.models.word_vectors import WordVectors
-from seqloom.runs import RunFolder, TrainedWordVectors, load_vectors, start_embedding, word_training
+from seqloom.runs.words import load_vectors, start_embedding
+from seqloom.text.kinds import load_tokenizer
 from seqloom.training import Interrupted, read_metrics
 
 TINY = [
@@ -82,7 +85,7 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = train(text, tmp_path / "whole")
-    learn_pass = word_training.learn_pass
+    learn_pass = word2vec.learn_pass
 
     def stopping(model, tokens, batch, rates, seed, threads):
         for number, part in enumerate(learn_pass(model, tokens, batch, rates, seed, threads)):
@@ -90,7 +93,7 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(
                 raise KeyboardInterrupt
             yield part
 
-    monkeypatch.setattr(word_training, "learn_pass", stopping)
+    monkeypatch.setattr(word2vec, "learn_pass", stopping)
     with pytest.raises(KeyboardInterrupt):
         train(text, tmp_path / "parts")
     monkeypatch.undo()
@@ -101,13 +104,13 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(
 
 
 def test_a_signal_stops_training_after_a_batch(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Signalled(word_training.Interrupts):
+    class Signalled(word2vec.Interrupts):
         number = 2
 
         def __init__(self) -> None:
             self._previous = {}
 
-    monkeypatch.setattr(word_training, "Interrupts", Signalled)
+    monkeypatch.setattr(word2vec, "Interrupts", Signalled)
     with pytest.raises(Interrupted, match="pass 1; --resume") as caught:
         train(text, tmp_path / "run")
     assert caught.value.exit_code == 130
@@ -147,6 +150,21 @@ def test_likenesses_and_analogies_are_logged_after_each_pass(text: Path, tmp_pat
     assert trained.figures()["similarity pairs"].value == pytest.approx(logged[-1]["similarity pairs"], abs=1e-6)
 
 
+def test_a_file_that_cannot_be_read_after_a_pass_costs_no_more_than_a_resume(text: Path, tmp_path: Path) -> None:
+    whole = train(text, tmp_path / "whole")
+    with pytest.raises(DataError, match=r"nothing\.tsv"):
+        train(text, tmp_path / "run", f"model.similarity=[{tmp_path / 'nothing.tsv'}]")
+    resumed = seqloom.train({}, ["model.similarity=[]"], tmp_path / "run", resume=True)
+    assert (resumed.path / "model.safetensors").read_bytes() == (whole.path / "model.safetensors").read_bytes()
+
+
+def test_a_report_shows_analogies_where_no_text_was_held_out(text: Path, tmp_path: Path) -> None:
+    (tmp_path / "questions.txt").write_text(": one\na1 a2 b1 b2\n")
+    settings = ["data.valid_fraction=0", f"model.analogies=[{tmp_path / 'questions.txt'}]"]
+    trained = train(text, tmp_path / "run", *settings)
+    assert "Analogies questions" in (trained.path / "report.html").read_text(encoding="utf-8")
+
+
 def test_embeddings_begin_with_the_vectors_of_known_words(text: Path, tmp_path: Path) -> None:
     trained = train(text, tmp_path / "run")
     other = tmp_path / "other.txt"
@@ -154,14 +172,14 @@ def test_embeddings_begin_with_the_vectors_of_known_words(text: Path, tmp_path: 
     tokenizer = seqloom.train("ngram", [f"data.train={other}"], tmp_path / "ngram").tokenizer
     embedding = nn.Embedding(tokenizer.size, 12)
     before = embedding.weight.detach().clone()
-    assert start_embedding(embedding, tokenizer, trained.path).startswith("2 of 3 words")
+    assert start_embedding(embedding.weight, tokenizer, trained.path).startswith("2 of 3 words")
     for word in ("a1", "b2", "stranger"):
         (row,) = tokenizer.encode(word)
         expected = torch.from_numpy(trained.vectors[word].copy()) if word != "stranger" else before[row]
         torch.testing.assert_close(embedding.weight[row].detach(), expected)
     torch.testing.assert_close(embedding.weight[:4].detach(), before[:4])
     with pytest.raises(UserError, match="set its size to 12"):
-        start_embedding(nn.Embedding(tokenizer.size, 8), tokenizer, trained.path)
+        start_embedding(nn.Embedding(tokenizer.size, 8).weight, tokenizer, trained.path)
 
 
 def test_vectors_load_from_a_run_or_not_at_all(text: Path, tmp_path: Path) -> None:
@@ -182,7 +200,7 @@ def test_without_held_out_text_the_loss_needs_a_source(text: Path, tmp_path: Pat
     with pytest.raises(UserError, match="--source"):
         trained.figures()
     assert math.isfinite(trained.figures([str(text)])["loss"].value)
-    assert RunFolder(trained.path).tokenizer().size == trained.tokenizer.size
+    assert load_tokenizer(trained.path / "assets" / "tokenizer.json").size == trained.tokenizer.size
 
 
 @pytest.mark.parametrize("preset", ["lstm", "seq2seq-attention"])
@@ -195,7 +213,6 @@ def test_a_model_begins_with_vectors_where_it_is_asked_to(preset: str, text: Pat
     still = ["training.steps=1", "training.optimizer.learning_rate=1e-12", f"model.embedding.vectors={trained.path}"]
     more = [] if preset == "lstm" else ["target_text=null"]
     model = seqloom.train(preset, [data, *settings, *still, *more], tmp_path / "begun")
-    assert isinstance(model, seqloom.TrainedLanguageModel | seqloom.TrainedSeq2Seq)
     (row,) = model.tokenizer.encode("a1")
     embedding = model.model.get_submodule("embedding").get_parameter("weight")  # type: ignore[operator]
     torch.testing.assert_close(embedding[row].detach(), torch.from_numpy(trained.vectors["a1"].copy()))

@@ -5,7 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqloom.text import UNK, CharacterTokenizer
+from seqloom.text.characters import CharacterTokenizer
+from seqloom.text.special import UNK
 
 
 @given(st.text(min_size=1))

@@ -8,30 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqloom.errors import DataError
-from seqloom.text import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
-    BpeTokenizer,
-    CharacterTokenizer,
-    Tokenizer,
-    UnigramTokenizer,
-    Vocabulary,
-    WhitespaceTokenizer,
-    WordTokenizer,
-    join_words,
-    split_words,
-)
 from seqloom.text import words as words_module
+from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.open_words import (
     decode,
-    encode_source,
     encode_sources,
-    encode_target,
     encode_targets,
     tokens,
 )
+from seqloom.text.special import BOS, EOS, PAD, UNK
+from seqloom.text.subwords import BpeTokenizer, UnigramTokenizer
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.vocabulary import Vocabulary
+from seqloom.text.words import WhitespaceTokenizer, WordTokenizer, join_words, split_words
 
 TEXTS = ["the time traveller said: do not go!", "he said (the time was late) no."]
 WORDS = WordTokenizer.train(TEXTS)
@@ -96,6 +85,17 @@ def test_known_pieces_joined_are_the_decoded_text(tokenizer: Tokenizer, some: li
 
 
 # ------------------------------------------------------------------------------------------------------------ sources
+
+
+def encode_source(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[str]]:
+    """The ids of one source, and its unknown words."""
+    ids, _, unknown = encode_sources(tokenizer, [text])
+    return ids[:-1].tolist(), unknown[0]
+
+
+def encode_target(tokenizer: Tokenizer, text: str, unknown: list[str]) -> list[int]:
+    """The ids of one target."""
+    return encode_targets(tokenizer, [text], [unknown])[0][:-1].tolist()
 
 
 def test_unknown_words_are_numbered_as_they_first_appear() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.text import read_lines, read_units
+from seqloom.text.reading import read_lines, read_units
 
 
 def write(folder: Path, name: str, content: bytes) -> Path:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from seqloom.errors import DataError
-from seqloom.text import SPECIALS, UNK, BpeTokenizer, UnigramTokenizer
 from seqloom.text import unigram as unigram_module
-from seqloom.text.subwords import BYTE_OF
+from seqloom.text.special import SPECIALS, UNK
+from seqloom.text.subwords import BYTE_OF, BpeTokenizer, UnigramTokenizer
 from seqloom.text.unigram import _best_split, _seed_lattice, learn_pieces
 
 TEXT = """The lower the newer, the newest is the widest. 时间机器时间旅行者，时间！

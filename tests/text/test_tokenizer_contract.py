@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from seqloom.config.schema import TextConfig
+from seqloom.config.schema.text import TextConfig
 from seqloom.errors import DataError
-from seqloom.text import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, load_tokenizer, train_tokenizer
-from seqloom.text.kinds import KINDS
+from seqloom.text.kinds import KINDS, load_tokenizer, train_tokenizer
+from seqloom.text.special import BOS, EOS, PAD, SPECIALS, UNK
+from seqloom.text.tokenizer import Tokenizer
 
 TEXTS = [
     "The Time Machine, by H. G. Wells.",

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqloom.errors import DataError
-from seqloom.text import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from seqloom.text.special import BOS, EOS, PAD, SPECIALS, UNK
+from seqloom.text.vocabulary import Vocabulary
 
 COUNTS = {"b": 3, "a": 3, "c": 5, "d": 1, "e": 1}
 

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqloom.text import EOS, SPECIALS, UNK, Vocabulary, WhitespaceTokenizer, word_table
+from seqloom.text import word_table
+from seqloom.text.special import EOS, SPECIALS, UNK
+from seqloom.text.vocabulary import Vocabulary
 from seqloom.text.word_table import MIX, WordTable
+from seqloom.text.words import WhitespaceTokenizer
 
 SPACES = [chr(point) for point in range(sys.maxunicode + 1) if chr(point).isspace()]
 letters = st.sampled_from([*SPACES, *"ab\0\x01\x1b\x7f", "é", "—", "”", "中", "ー", "\u200b", "\u1681", "\u3001", "𝄞"])
@@ -149,8 +152,9 @@ def test_the_table_is_made_for_the_first_large_batch_and_kept(monkeypatch: pytes
 
 def test_small_batches_do_not_load_the_compiler() -> None:
     program = (
-        "import sys, seqloom.text as text, seqloom.data.word_store\n"
-        "tokenizer = text.WhitespaceTokenizer.train(['a b c'])\n"
+        "import sys, seqloom.data.word_store\n"
+        "from seqloom.text.words import WhitespaceTokenizer\n"
+        "tokenizer = WhitespaceTokenizer.train(['a b c'])\n"
         "tokenizer.encode_batch(['a b'] * 1000), tokenizer.encode_flat(['a b'] * 1000)\n"
         "assert 'numba' not in sys.modules\n"
         "tokenizer.encode_flat(['a b'] * 100_000)\n"

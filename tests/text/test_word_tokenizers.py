@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqloom.text import UNK, WhitespaceTokenizer, WordTokenizer, count_words, join_words, split_words
+from seqloom.text.special import UNK
+from seqloom.text.words import WhitespaceTokenizer, WordTokenizer, count_words, join_words, split_words
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from seqloom.config.schema import TextToImageConfig
-from seqloom.data.described_batches import DescribedBatch
-from seqloom.models.latent import divergence
+from seqloom.config.schema.text_to_image import TextToImageConfig
+from seqloom.data.caption_batches import DescribedBatch
+from seqloom.models.latent.variational import divergence
 from seqloom.models.seq2seq import Source
 from seqloom.models.text_to_image import TextToImage
 from seqloom.nn.attending_decoder import AttendingDecoder
@@ -148,7 +148,7 @@ def test_places_attend_to_the_words() -> None:
     """With a memory of one word at a time, the attended value is that word's, whatever the query: so the image of a
     memory whose other words are masked equals that of the word alone."""
     torch.manual_seed(0)
-    decoder = AttendingDecoder(3, 8, 2, [4, 6], SHAPE).double()
+    decoder = AttendingDecoder(3, 8, 2, [4, 6], SHAPE, "relu").double()
     vectors, memory = torch.randn(1, 3).double(), torch.randn(1, 4, 8).double()
     mask = torch.tensor([[False, False, True, False]])
     alone = Encoding(memory[:, 2:3], torch.tensor([[True]]), memory[:, 0])

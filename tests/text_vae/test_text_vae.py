@@ -13,14 +13,15 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
 from seqloom.config import load_config
-from seqloom.config.schema import TextVaeConfig
+from seqloom.config.schema.objectives import TextElboObjective
+from seqloom.config.schema.text_vae import TextVaeConfig
 from seqloom.data.ragged import Ragged
-from seqloom.data.units import UnitBatch, Units
+from seqloom.data.text_units import TextUnits, UnitBatch
 from seqloom.decoding import Limits, beam_search
 from seqloom.errors import ConfigError
-from seqloom.models.text_vae import TextVae, build_text_vae
+from seqloom.models.text_vae import TextVae
 from seqloom.text.special import BOS, EOS, PAD, UNK
-from seqloom.training.text_vae import TextElbo, drop_inputs
+from seqloom.training.bounds import TextElbo, drop_inputs
 
 NOTHING = {"kind": "none"}
 DECODERS: dict[str, dict[str, Any]] = {
@@ -36,7 +37,7 @@ each_decoder = pytest.mark.parametrize("decoder", sorted(DECODERS))
 def tiny(vocabulary: int = 11, size: int = 3, decoder: str = "lstm") -> TextVae:
     torch.manual_seed(0)
     tree = {"embedding": {"size": 10}, "encoder": {"kind": "gru", "size": 12}, "decoder": DECODERS[decoder]}
-    model = build_text_vae(TextVaeConfig.model_validate({"size": size, **tree}), vocabulary).eval()
+    model = TextVae(TextVaeConfig.model_validate({"size": size, **tree}), vocabulary).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.startswith(("head", "decoder")):
@@ -46,7 +47,7 @@ def tiny(vocabulary: int = 11, size: int = 3, decoder: str = "lstm") -> TextVae:
 
 def batch_of(*rows: list[int]) -> UnitBatch:
     tokens = np.array([token for row in rows for token in row])
-    return Units(Ragged.of_lengths(tokens, np.array([len(row) for row in rows]))).batch(np.arange(len(rows)))
+    return TextUnits(Ragged.of_lengths(tokens, np.array([len(row) for row in rows]))).batch(np.arange(len(rows)))
 
 
 @torch.inference_mode()
@@ -205,7 +206,11 @@ def test_padding_changes_neither_the_posterior_nor_the_loss() -> None:
 
 
 def test_the_loss_is_the_bound_and_warm_up_raises_the_weight_of_the_divergence() -> None:
-    model, batch, objective = tiny(), batch_of([5, 6, EOS], [7, 8, 9, EOS]), TextElbo(beta=2.0, warm_up=0.5)
+    model, batch, objective = (
+        tiny(),
+        batch_of([5, 6, EOS], [7, 8, 9, EOS]),
+        TextElbo(TextElboObjective(beta=2.0, warm_up=0.5)),
+    )
     for done, weight in ((0.0, 0.0), (0.25, 1.0), (0.5, 2.0), (1.0, 2.0)):
         objective.advance(done)
         torch.manual_seed(1)
@@ -223,9 +228,9 @@ def test_free_bits_cost_nothing_up_to_their_number_in_each_place_of_the_code() -
     divergences = model.elbo(batch)[1].mean(0)
     free = divergences.sort().values[1].item()  # one place below, one at it, one above
     torch.manual_seed(1)
-    plain = TextElbo(beta=1.0)(model, batch)
+    plain = TextElbo(TextElboObjective(beta=1.0))(model, batch)
     torch.manual_seed(1)
-    loss = TextElbo(beta=1.0, free_bits=free)(model, batch)
+    loss = TextElbo(TextElboObjective(beta=1.0, free_bits=free))(model, batch)
     gained = sum(max(free, value) - value for value in divergences.tolist()) * 2
     assert gained > 1e-4
     assert (loss.total - plain.total).item() == pytest.approx(gained, rel=1e-3)
@@ -246,7 +251,7 @@ def test_word_dropout_touches_what_the_decoder_reads_and_nothing_else() -> None:
 
     model, batch = tiny(), batch_of([5, 6, 7, EOS])  # all dropped: targets stay, the decoder reads <unk>
     torch.manual_seed(1)
-    loss = TextElbo(word_dropout=1.0)(model, batch)
+    loss = TextElbo(TextElboObjective(word_dropout=1.0))(model, batch)
     torch.manual_seed(1)
     mean, deviation = model.posterior(batch)
     codes = mean + deviation * torch.randn_like(mean)
@@ -271,15 +276,16 @@ def test_units_are_batched_with_inputs_shifted_by_one() -> None:
     [
         ("model.size=0", r"model\.size"),
         ("model.test_samples=0", r"model\.test_samples"),
-        ("model.objective.beta=-1", r"model\.objective\.beta"),
-        ("model.objective.warm_up=1.5", r"model\.objective\.warm_up"),
-        ("model.objective.free_bits=-1", r"model\.objective\.free_bits"),
-        ("model.objective.word_dropout=1.5", r"model\.objective\.word_dropout"),
-        ("model.objective.word_drop=0.5", r"unknown key 'model\.objective\.word_drop' \(did you mean 'word_dropout'"),
+        ("objective.beta=-1", r"objective\.beta"),
+        ("objective.warm_up=1.5", r"objective\.warm_up"),
+        ("objective.free_bits=-1", r"objective\.free_bits"),
+        ("objective.word_dropout=1.5", r"objective\.word_dropout"),
+        ("objective.word_drop=0.5", r"unknown key 'objective\.word_drop' \(did you mean 'word_dropout'"),
         ("model.output.kind=negative-sampling", "learns from few words"),
         ("data.kind=pairs", "learns from text: set data.kind=text"),
-        ("data.kind=images", "does not learn from images"),
-        ("objective.activation=1", "has its own objective"),
+        ("data.kind=images", "learns from text: set data.kind=text"),
+        ("objective.activation=1", r"unknown key 'objective\.activation'"),
+        ("objective.kind=likelihood", r"is trained by objective\.kind text-elbo"),
         ("target_text.kind=words", "target_text is for pairs"),
     ],
 )

@@ -14,7 +14,8 @@ import torch
 import seqloom
 from seqloom.cli import main
 from seqloom.errors import ConfigError, UserError
-from seqloom.runs.text_vae import TrainedTextVae, bound_figures
+from seqloom.kinds.text_vae import TrainedTextVae, bound_figures
+from seqloom.runs.generation import Decoding
 from seqloom.training import read_metrics
 
 TEXTS = ["the cat sat on the mat", "a dog fell on a mat", "", "the log fell on an elephant"]
@@ -115,8 +116,6 @@ def test_samples_have_a_code_each_and_do_not_depend_on_how_a_job_is_cut(trained:
 
 
 def test_streaming_writes_what_generating_writes(trained: TrainedTextVae) -> None:
-    from seqloom.runs import Decoding
-
     for prompt in ("", "the cat"):
         for strategy in ("sample", "greedy"):
             (whole,) = trained.generate([prompt], strategy=strategy, seed=3)
@@ -137,6 +136,22 @@ def test_next_tokens_weigh_codes_by_how_well_they_explain_the_prompt(trained: Tr
         steps = trained.model.token_log_probs(ids, codes)
         expected = steps.sum(1).exp().sum() / steps[:, :2].sum(1).exp().sum()
     assert dict(found)["sat"] == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_words_without_a_code_have_no_probability_to_mix_or_fuse(
+    trained: TrainedTextVae, corpus_file: Path, tmp_path: Path
+) -> None:
+    text = [f"data.train={corpus_file}", "data.unit=line"]
+    shared = ["text.kind=run", f"text.path={trained.path}", "model.order=2"]
+    ngram = seqloom.train("ngram", [*text, *shared], tmp_path / "ngram", report=False)
+    for runs in ([trained.path, ngram.path], [ngram.path, trained.path]):
+        with pytest.raises(UserError, match="'text-vae'; a language model is needed here"):
+            seqloom.train("interpolation", [*text, f"model.runs=[{runs[0]},{runs[1]}]"], tmp_path / "mix")
+    with pytest.raises(UserError, match="'text-vae'; a language model is needed here"):
+        ngram.generate(["the"], fuse=[(trained, 0.5)])
+    assert trained.generate(["the"], fuse=[(ngram, 0.5)], seed=1) == trained.generate(
+        ["the"], fuse=[(ngram, 0.5)], seed=1
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- scoring
@@ -172,9 +187,9 @@ def test_a_code_that_is_the_same_for_all_sentences_is_not_active(trained: Traine
     from copy import deepcopy
 
     from seqloom.data.ragged import Ragged
-    from seqloom.data.units import Units
+    from seqloom.data.text_units import TextUnits
 
-    units = Units(Ragged.encoded(TEXTS[:2], trained.tokenizer))
+    units = TextUnits(Ragged.encoded(TEXTS[:2], trained.tokenizer))
     model = deepcopy(trained.model)
     with torch.no_grad():
         model.head.weight.zero_()
@@ -254,6 +269,4 @@ def test_other_runs_have_no_codes_of_sentences(
     seqloom.train("ngram", [f"data.train={corpus_file}", "data.unit=line"], tmp_path / "ngram")
     code, out, err = told(["interpolate", str(tmp_path / "ngram"), "one", "two"], monkeypatch, capsys)
     assert (code, out) == (2, "")
-    assert "is a model of kind 'ngram': it has no codes of sentences" in err
-    with pytest.raises(UserError, match="a sequence VAE is needed here"):
-        TrainedTextVae.load(tmp_path / "ngram")
+    assert "is a model of kind 'ngram', which is not for `seqloom interpolate`" in err

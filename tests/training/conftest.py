@@ -15,7 +15,7 @@ from watching import Training
 # Imports torch once and forks a process for every line of arguments: a process then costs milliseconds.
 NURSERY = """
 import json, os, sys
-import torch, seqloom.cli, seqloom.runs, seqloom.training
+import torch, seqloom.cli, seqloom.kinds.language, seqloom.training
 for line in sys.stdin:
     arguments, log = json.loads(line)
     child = os.fork()

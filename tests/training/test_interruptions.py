@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from watching import Training, figures, same_result, until
 
 from seqloom.files import TEMPORARY
-from seqloom.training import CheckpointFolder
+from seqloom.training.checkpoints import CheckpointFolder
 
 Start = Callable[..., Training]
 

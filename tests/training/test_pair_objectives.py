@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -14,18 +14,14 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 import seqloom
-from seqloom.config.schema import Seq2SeqConfig
-from seqloom.data.buckets import PairBatch
-from seqloom.models import Seq2Seq, Source, build_seq2seq
+from seqloom.config.schema.objectives import ScheduledSamplingObjective, TeacherForcingObjective
+from seqloom.config.schema.seq2seq import Seq2SeqConfig
+from seqloom.data.pair_batches import PairBatch
+from seqloom.models.build import build_seq2seq
+from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS
 from seqloom.training import read_metrics
-from seqloom.training.pair_objectives import (
-    Decay,
-    ScheduledSampling,
-    TeacherForcing,
-    coverage_loss,
-    teacher_probability,
-)
+from seqloom.training.pair_objectives import ScheduledSampling, TeacherForcing, coverage_loss, teacher_probability
 
 VOCABULARY = 9
 GRU = {"kind": "gru", "size": 12}
@@ -67,17 +63,21 @@ def make(name: str, special: float = -100.0) -> Seq2Seq:
 fractions = st.floats(0.0, 1.0)
 
 
+def probability(decay: Any, begin: float, end: float, done: float) -> float:
+    return teacher_probability(ScheduledSamplingObjective(decay=decay, begin=begin, end=end), done)
+
+
 @given(
-    decay=st.sampled_from(get_args(Decay)),
+    decay=st.sampled_from(["constant", "linear", "exponential", "inverse-sigmoid"]),
     bounds=st.tuples(fractions, fractions),
     times=st.tuples(fractions, fractions),
 )
 def test_epsilon_falls_from_begin_to_end_and_never_rises(
-    decay: Decay, bounds: tuple[float, float], times: tuple[float, float]
+    decay: str, bounds: tuple[float, float], times: tuple[float, float]
 ) -> None:
     begin, end = max(bounds), max(min(bounds), 1e-6)
     begin = max(begin, end)
-    earlier, later = (teacher_probability(decay, begin, end, done) for done in sorted(times))
+    earlier, later = (probability(decay, begin, end, done) for done in sorted(times))
     assert end - 1e-9 <= later <= earlier + 1e-12
     assert earlier <= begin + 1e-9
 
@@ -86,14 +86,14 @@ def test_epsilon_falls_from_begin_to_end_and_never_rises(
 def test_decays_begin_and_end_where_they_should(begin: float, share: float) -> None:
     end = begin * share
     for decay in ("linear", "exponential"):
-        assert teacher_probability(decay, begin, end, 0.0) == pytest.approx(begin)
-        assert teacher_probability(decay, begin, end, 1.0) == pytest.approx(end)
-        assert teacher_probability(decay, begin, end, 1.3) == pytest.approx(end)  # the clock may run over
+        assert probability(decay, begin, end, 0.0) == pytest.approx(begin)
+        assert probability(decay, begin, end, 1.0) == pytest.approx(end)
+        assert probability(decay, begin, end, 1.3) == pytest.approx(end)  # the clock may run over
     slack = (begin - end) / (1 + math.exp(6))  # a sigmoid never quite arrives
-    assert teacher_probability("inverse-sigmoid", begin, end, 0.0) == pytest.approx(begin - slack)
-    assert teacher_probability("inverse-sigmoid", begin, end, 1.0) == pytest.approx(end + slack)
-    assert teacher_probability("inverse-sigmoid", begin, end, 0.5) == pytest.approx((begin + end) / 2)
-    assert teacher_probability("constant", begin, end, 0.7) == begin
+    assert probability("inverse-sigmoid", begin, end, 0.0) == pytest.approx(begin - slack)
+    assert probability("inverse-sigmoid", begin, end, 1.0) == pytest.approx(end + slack)
+    assert probability("inverse-sigmoid", begin, end, 0.5) == pytest.approx((begin + end) / 2)
+    assert probability("constant", begin, end, 0.7) == begin
 
 
 @given(step=st.integers(0, 5000))
@@ -101,21 +101,23 @@ def test_decays_are_those_of_the_paper(step: int) -> None:
     """Bengio et al. 2015, section 2.4: max(ε, k - c i), k^i and k / (k + exp(i / k)), with i the number of the step."""
     steps = 5000
     slope, base, k = 0.8 / steps, 0.2 ** (1 / steps), math.exp(6)
-    assert teacher_probability("linear", 1.0, 0.2, step / steps) == pytest.approx(1 - slope * step)
-    assert teacher_probability("exponential", 1.0, 0.2, step / steps) == pytest.approx(base**step)
+    assert probability("linear", 1.0, 0.2, step / steps) == pytest.approx(1 - slope * step)
+    assert probability("exponential", 1.0, 0.2, step / steps) == pytest.approx(base**step)
     moment = 12 * k * step / steps  # with k = e⁶, the whole curve takes 12 k steps
-    assert teacher_probability("inverse-sigmoid", 1.0, 0.0, step / steps) == pytest.approx(
-        k / (k + math.exp(moment / k))
-    )
+    assert probability("inverse-sigmoid", 1.0, 0.0, step / steps) == pytest.approx(k / (k + math.exp(moment / k)))
 
 
 # ------------------------------------------------------------------------------------------------- teacher forcing
 
 
+def forcing(**options: Any) -> TeacherForcing:
+    return TeacherForcing(TeacherForcingObjective(**options))
+
+
 @every
 def test_teacher_forcing_is_the_negative_log_probability_of_the_targets(name: str) -> None:
     model = make(name)
-    loss = TeacherForcing()(model, BATCH)
+    loss = forcing()(model, BATCH)
     expected = -model.log_prob(TARGETS, Source.of(BATCH)).sum()
     torch.testing.assert_close(loss.total, expected, rtol=1e-5, atol=1e-4)
     assert loss.tokens == 12
@@ -125,7 +127,7 @@ def test_teacher_forcing_is_the_negative_log_probability_of_the_targets(name: st
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_label_smoothing_equals_the_librarys(smoothing: float) -> None:
     model = make("coverage")
-    loss = TeacherForcing(smoothing)(model, BATCH)
+    loss = forcing(label_smoothing=smoothing)(model, BATCH)
     state = model.start(3, Source.of(BATCH))
     reading, _ = model(BATCH.target_inputs, state)
     scores = model.output.scores(reading.features).flatten(0, 1)
@@ -146,7 +148,7 @@ def test_coverage_loss_equals_a_loop_over_steps_and_places(name: str) -> None:
                 covered[place] += float(weights[row, step, place])
     assert coverage_loss(weights, TARGETS != PAD).item() == pytest.approx(expected, rel=1e-5)
 
-    plain, covering = TeacherForcing()(model, BATCH), TeacherForcing(coverage=0.3)(model, BATCH)
+    plain, covering = forcing()(model, BATCH), forcing(coverage=0.3)(model, BATCH)
     assert (covering.total - plain.total).item() == pytest.approx(0.3 * expected, rel=1e-3)
     assert covering.logs["coverage"].item() == pytest.approx(expected, rel=1e-4)
     torch.testing.assert_close(covering.logs["loss"], plain.logs["loss"])
@@ -165,19 +167,19 @@ def test_looking_once_at_each_place_costs_nothing_and_looking_again_costs_all() 
 
 
 def sampling(teacher: float, **options: Any) -> ScheduledSampling:
-    return ScheduledSampling("constant", begin=teacher, end=0.0, **options)
+    return ScheduledSampling(ScheduledSamplingObjective(decay="constant", begin=teacher, end=0.0, **options))
 
 
 @every
 @pytest.mark.parametrize("method", ["auto", "steps", "passes"])
 def test_with_the_teacher_always_there_it_is_teacher_forcing(name: str, method: Any) -> None:
     model = make(name)
-    mine, theirs = sampling(1.0, method=method)(model, BATCH), TeacherForcing()(model, BATCH)
+    mine, theirs = sampling(1.0, method=method)(model, BATCH), forcing()(model, BATCH)
     assert torch.equal(mine.total, theirs.total)
     mine.total.backward()
     gradients = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()
-    TeacherForcing()(model, BATCH).total.backward()
+    forcing()(model, BATCH).total.backward()
     assert all(
         torch.equal(one, other.grad)
         for one, other in zip(gradients, model.parameters(), strict=True)
@@ -239,7 +241,7 @@ def test_special_symbols_that_it_predicted_are_never_read(name: str, method: Any
     model = make(name, special=100.0)  # it would say nothing else
     if name == "copying":
         model.gate.bias.fill_(100.0)  # and copy nothing
-    found, truth = sampling(0.0, method=method)(model, BATCH), TeacherForcing()(model, BATCH)
+    found, truth = sampling(0.0, method=method)(model, BATCH), forcing()(model, BATCH)
     torch.testing.assert_close(found.total, truth.total, rtol=1e-5, atol=1e-4)
 
 

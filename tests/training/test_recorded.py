@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from seqloom.config import load_config
-from seqloom.data.buckets import PairBatch
-from seqloom.models import Seq2Seq, build_seq2seq
+from seqloom.data.pair_batches import PairBatch
+from seqloom.models.build import build_seq2seq
+from seqloom.models.seq2seq import Seq2Seq
 from seqloom.training.recorded import RecordedNetwork
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="recordings are for GPUs")

@@ -12,9 +12,10 @@ from torch import nn
 
 import seqloom
 from seqloom.config import load_config
-from seqloom.config.schema import AveragingConfig, OptimizerConfig, ScheduleConfig
+from seqloom.config.schema.training import AveragingConfig, OptimizerConfig, ScheduleConfig
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
-from seqloom.models import build_language_model
+from seqloom.models.language import build_language_model
+from seqloom.runs.folder import RunFolder
 from seqloom.training import read_metrics
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.optimizers import Schedule, build_optimizer
@@ -122,10 +123,13 @@ def test_a_truncated_checkpoint_is_an_error_that_says_what_to_do(file: str, tiny
 
 def test_weights_of_another_configuration_are_refused(tiny: list[str], tmp_path: Path) -> None:
     seqloom.train("lstm", tiny, tmp_path / "run")
-    config = tmp_path / "run" / "config.yaml"
-    config.write_text(config.read_text().replace("size: 8", "size: 9"))
+    folder = RunFolder(tmp_path / "run")
+    folder.config_file.write_text(folder.config_file.read_text().replace("size: 8", "size: 9"))
+    with pytest.raises(CheckpointError, match=r"config\.yaml is not what was written \(its checksum differs\)"):
+        seqloom.load(folder.path)
+    folder.seal(finished=True)
     with pytest.raises(CheckpointError, match=r"model\.safetensors: weight .* has shape"):
-        seqloom.load(tmp_path / "run")
+        seqloom.load(folder.path)
 
 
 @pytest.mark.parametrize("kind", ["exponential", "triggered", "checkpoints"])

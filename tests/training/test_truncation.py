@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 
 from seqloom.config import load_config
+from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncationObjective
 from seqloom.data.windows import TokenBatch
-from seqloom.models import LanguageModel, build_language_model
-from seqloom.training import MaximumLikelihood, RandomTruncation
+from seqloom.models.language import LanguageModel, build_language_model
+from seqloom.training.objectives import MaximumLikelihood, RandomTruncation
 
-FRESH = torch.ones(3, dtype=torch.bool)
+FRESH = np.ones(3, dtype=bool)
 
 
 def tiny_rnn(kind: str = "rnn") -> LanguageModel:
@@ -36,14 +38,16 @@ def gradients(model: LanguageModel, objective: MaximumLikelihood, batch: TokenBa
 def test_randomly_truncated_gradients_are_unbiased(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """E[z] = ∂h/∂w: the mean over all outcomes of ξ, weighted by their probabilities, is the full gradient."""
     model, batch, keep = tiny_rnn(kind), window(5), 0.3
-    exact = gradients(model, MaximumLikelihood(), batch)
+    exact = gradients(model, MaximumLikelihood(LikelihoodObjective()), batch)
     mean = [torch.zeros_like(gradient) for gradient in exact]
     boundaries = 4  # one before each step but the first
     for outcome in itertools.product([True, False], repeat=boundaries):
         draws = iter(outcome)
         monkeypatch.setattr(torch, "rand", lambda *_: torch.tensor(0.0 if next(draws) else 0.99))  # noqa: B023
         probability = keep ** sum(outcome) * (1 - keep) ** (boundaries - sum(outcome))
-        for total, gradient in zip(mean, gradients(model, RandomTruncation(keep, every=1), batch), strict=True):
+        for total, gradient in zip(
+            mean, gradients(model, RandomTruncation(RandomTruncationObjective(keep=keep, every=1)), batch), strict=True
+        ):
             total += probability * gradient
     for expected, found in zip(exact, mean, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
@@ -51,16 +55,18 @@ def test_randomly_truncated_gradients_are_unbiased(kind: str, monkeypatch: pytes
 
 def test_always_keeping_is_full_back_propagation() -> None:
     model, batch = tiny_rnn(), window(7)
-    exact = gradients(model, MaximumLikelihood(), batch)
-    for expected, found in zip(exact, gradients(model, RandomTruncation(1.0, every=2), batch), strict=True):
+    exact = gradients(model, MaximumLikelihood(LikelihoodObjective()), batch)
+    for expected, found in zip(
+        exact, gradients(model, RandomTruncation(RandomTruncationObjective(keep=1.0, every=2)), batch), strict=True
+    ):
         torch.testing.assert_close(found, expected)
 
 
 def test_truncation_keeps_values_and_cuts_gradients_at_the_window() -> None:
     model, batch = tiny_rnn(), window(8)
-    whole = MaximumLikelihood()
+    whole = MaximumLikelihood(LikelihoodObjective())
     loss = whole(model, batch).total
-    halves = MaximumLikelihood()
+    halves = MaximumLikelihood(LikelihoodObjective())
     first = halves(model, TokenBatch(batch.inputs[:, :4], batch.targets[:, :4], FRESH)).total
     second = halves(model, TokenBatch(batch.inputs[:, 4:], batch.targets[:, 4:], ~FRESH)).total
     torch.testing.assert_close(first + second, loss)
@@ -71,7 +77,7 @@ def test_truncation_keeps_values_and_cuts_gradients_at_the_window() -> None:
 
 def test_a_fresh_batch_forgets_what_was_carried() -> None:
     model, batch = tiny_rnn(), window(4)
-    objective = MaximumLikelihood()
+    objective = MaximumLikelihood(LikelihoodObjective())
     once = objective(model, batch).total
     torch.testing.assert_close(objective(model, batch).total, once)
     assert not torch.allclose(objective(model, TokenBatch(batch.inputs, batch.targets, ~FRESH)).total, once)
@@ -83,11 +89,11 @@ def test_only_fresh_rows_forget(kind: str) -> None:
     settings = [f"model.features.kind={kind}", "model.embedding.size=4"]
     model = build_language_model(load_config({"training": {"steps": 1}}, settings).model, 9).double()
     batch = window(4)
-    objective = MaximumLikelihood()
+    objective = MaximumLikelihood(LikelihoodObjective())
     objective(model, batch)
     carried = objective.carried
     assert carried is not None
-    mixed = objective._before(model, TokenBatch(batch.inputs, batch.targets, torch.tensor([False, True, False])))
+    mixed = objective.before(model, TokenBatch(batch.inputs, batch.targets, np.array([False, True, False])))
     assert mixed is not None
     for name, tensor in model.start(3).items():
         assert mixed[name][1].equal(tensor[1].double())
@@ -97,7 +103,7 @@ def test_only_fresh_rows_forget(kind: str) -> None:
 def test_regularisers_add_what_their_formulas_say() -> None:
     model, batch = tiny_rnn(), window(6)
     features, _ = model(batch.inputs)
-    plain = MaximumLikelihood()(model, batch).total
-    regularised = MaximumLikelihood(activation=2.0, temporal=0.5)(model, batch).total
+    plain = MaximumLikelihood(LikelihoodObjective())(model, batch).total
+    regularised = MaximumLikelihood(LikelihoodObjective(activation=2.0, temporal=0.5))(model, batch).total
     slow = (features[:, 1:] - features[:, :-1]).pow(2).mean()
     torch.testing.assert_close(regularised - plain, batch.tokens * (2.0 * features.pow(2).mean() + 0.5 * slow))

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Input, Run, read_batches
+from seqloom.cli.options import Device, Input, Run, load_able, read_batches
 
 
 def embed(
@@ -33,18 +33,14 @@ def embed(
 
     from seqloom.arrays import write_arrays
     from seqloom.errors import UserError
-    from seqloom.runs import TrainedElmo, load
+    from seqloom.runs.trained import Embeds
 
-    model = load(run, device)
-    if not isinstance(model, TrainedElmo):
-        raise UserError(
-            f"{run} is a model of kind {model.config.model.kind!r}: it has no contextual vectors (train elmo)"
-        )
-    found = [vectors for lines in read_batches(input, 1024) for vectors in model.embed(lines, mix)]
-    if not found:
+    model = load_able(run, Embeds, device)
+    vectors = [rows for lines in read_batches(input, 1024) for rows in model.embed(lines, mix)]
+    if not vectors:
         raise UserError(f"{input} is empty: there is nothing to embed")
     if mix == "layers":
-        found = [layers.transpose(1, 0, 2) for layers in found]
-    lengths = np.array([len(vectors) for vectors in found], np.int64)
-    write_arrays(output, {"lengths": lengths, "vectors": np.concatenate(found)})
-    typer.echo(f"{len(lengths):,} lines, {lengths.sum():,} words, vectors of {model.model.width}: {output}")
+        vectors = [layers.transpose(1, 0, 2) for layers in vectors]
+    lengths = np.array([len(rows) for rows in vectors], np.int64)
+    write_arrays(output, {"lengths": lengths, "vectors": np.concatenate(vectors)})
+    typer.echo(f"{len(lengths):,} lines, {lengths.sum():,} words, vectors of {vectors[0].shape[-1]}: {output}")

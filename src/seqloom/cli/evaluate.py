@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, print_json
+from seqloom.cli.options import Device, Json, Run, load_able, print_json, print_scores, scored_json
 
 if TYPE_CHECKING:
-    from seqloom.metrics import Scored
-    from seqloom.runs import TrainedCaptioner, TrainedSeq2Seq
+    from seqloom.metrics.corpus_scores import Scored
 
 
 def evaluate(
@@ -38,6 +37,10 @@ def evaluate(
         str | None, typer.Option(help="Pairs: sacreBLEU's tokeniser (13a, zh, intl, char, ...), if not by language.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Pairs: also write what came out into this file.")] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Pairs: another run; how sure is it that the BLEU of RUN is higher or lower?"),
+    ] = None,
     judge: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="Text to image: a captioner that reads drawn images; do they say the same?"),
@@ -59,99 +62,70 @@ def evaluate(
       seqloom evaluate runs/lstm --json
       seqloom evaluate runs/translate-en-zh
       seqloom evaluate runs/mine --source test.en --reference test.de --beam 5
+      seqloom evaluate runs/mine --source test.en --reference test.de --against runs/other
       seqloom evaluate runs/captioner --source scenes:test
       seqloom evaluate runs/text-to-image --judge runs/captioner
     """
     from seqloom.errors import UserError
-    from seqloom.runs import Decoding, TrainedCaptioner, TrainedSeq2Seq, load
-    from seqloom.runs.images import TrainedImageModel
+    from seqloom.kinds import load
+    from seqloom.runs.generation import Decoding
+    from seqloom.runs.trained import Captions, ComparesWithReferences, DrawsTexts, Translates, able
 
     model = load(run, device)
-    if judge is not None:
-        _refuse_judge(model, judge)
-    decoding = Decoding(
-        strategy,
-        beam,
-        max_length=max_length,
-        length_penalty=length_penalty,
-        coverage_penalty=coverage_penalty,
-        replace_unknown=replace_unknown,
-    )
-    if isinstance(model, TrainedSeq2Seq):
-        scores = _pair_scores(model, source, reference, tokenize, decoding, output)
-    elif isinstance(model, TrainedCaptioner):
-        if reference or (source and len(source) > 1):
+    given: Any = source[0] if source and len(source) == 1 else source
+    if isinstance(model, ComparesWithReferences):
+        if reference and not isinstance(model, Translates):
             raise UserError(f"{run} is a captioner: give it one --source, images with their captions")
-        scores = _caption_scores(model, source[0] if source else None, tokenize, decoding, output)
-    elif isinstance(model, TrainedImageModel):
-        if reference or output or tokenize or (source and len(source) > 1):
-            raise UserError(f"{run} is a model of images: give it one --source, a file or a folder of images")
-        scores = model.figures(source[0] if source else None)
-        if judge is not None:
-            scores |= _read_back(model, judge, source[0] if source else None, device)
-    elif reference or output or tokenize:
-        raise UserError(f"{run} is a language model: --reference, --tokenize and --output are for models of pairs")
+        if reference and not isinstance(given, str):
+            raise UserError("--reference goes with one --source: the file whose lines it translates")
+        decoding = Decoding(
+            strategy,
+            beam,
+            max_length=max_length,
+            length_penalty=length_penalty,
+            coverage_penalty=coverage_penalty,
+            replace_unknown=replace_unknown,
+        )
+        files = ",".join([given, *reference]) if reference else given
+        evaluation = model.evaluate(files, tokenize, decoding=decoding)
+        scores = evaluation.scores
+        if output is not None:
+            _write_lines(output, evaluation.outputs)
+        if against is not None:
+            other = load_able(against, ComparesWithReferences, device)
+            scores |= _compared(evaluation, other.evaluate(files, tokenize, decoding=decoding), tokenize, against)
+    elif reference or output or tokenize or against:
+        able(model, ComparesWithReferences)
     else:
-        scores = model.figures(source)
+        scores = model.figures(given)
+    if judge is not None:
+        scores |= able(model, DrawsTexts).read_back(load_able(judge, Captions, device), given)
     if json:
-        print_json({name: {"value": score.value, "signature": score.signature} for name, score in scores.items()})
-        return
-    for name, score in scores.items():
-        shown = f"{score.value:,}" if isinstance(score.value, int) else f"{score.value:.4f}"
-        typer.echo(f"{name.replace('_', ' '):20} {shown}")
-    for signature in dict.fromkeys(score.signature for score in scores.values()):
-        typer.echo(f"{'signature':20} {signature}")
+        print_json(scored_json(scores))
+    else:
+        print_scores(scores)
 
 
-def _pair_scores(
-    model: TrainedSeq2Seq,
-    source: list[str] | None,
-    reference: list[str] | None,
-    tokenize: str | None,
-    decoding: object,
-    output: Path | None,
-) -> dict[str, Scored]:
-    from seqloom.errors import UserError
+def _write_lines(output: Path, texts: list[str]) -> None:
     from seqloom.files import write_text
-    from seqloom.runs import Decoding, evaluate_pairs
 
-    assert isinstance(decoding, Decoding)
-    if reference and (not source or len(source) != 1):
-        raise UserError("--reference goes with one --source: the file whose lines it translates")
-    files = [",".join([*source, *reference])] if source and reference else source
-    found = evaluate_pairs(model, files, tokenize, decoding=decoding)
-    if output is not None:
-        write_text(output, "".join(text.replace("\n", " ") + "\n" for text in found.outputs))
-    return found.scores
+    write_text(output, "".join(text.replace("\n", " ") + "\n" for text in texts))
 
 
-def _refuse_judge(model: object, judge: Path) -> None:
-    """A captioner reads what a model of text to image drew, and nothing else."""
-    from seqloom.errors import UserError
-    from seqloom.runs import RunFolder, TrainedTextToImage
+def _compared(ours: Any, theirs: Any, tokenize: str | None, against: Path) -> dict[str, Scored]:
+    """How sure the difference of BLEU between two evaluations on the same examples is."""
+    from seqloom.metrics.bootstrap import paired_bootstrap_bleu
+    from seqloom.metrics.corpus_scores import Scored, scoring_tokenizer, scoring_tokens
 
-    if not isinstance(model, TrainedTextToImage):
-        raise UserError("--judge is for models of kind 'text-to-image', whose images a captioner can read")
-    kind = RunFolder.open(judge).config().model.kind
-    if kind != "captioner":
-        raise UserError(f"--judge: {judge} is a model of kind {kind!r}, and a captioner is needed")
-
-
-def _read_back(model: object, judge: Path, source: str | None, device: str) -> dict[str, Scored]:
-    from seqloom.runs import TrainedCaptioner, TrainedTextToImage
-
-    assert isinstance(model, TrainedTextToImage)
-    return model.read_back(TrainedCaptioner.load(judge, device), source)
-
-
-def _caption_scores(
-    model: TrainedCaptioner, source: str | None, tokenize: str | None, decoding: object, output: Path | None
-) -> dict[str, Scored]:
-    from seqloom.files import write_text
-    from seqloom.runs import Decoding, evaluate_captions
-
-    assert isinstance(decoding, Decoding)
-    found = evaluate_captions(model, source, tokenize, decoding=decoding)
-    if output is not None:
-        write_text(output, "".join(caption.text.replace("\n", " ") + "\n" for caption in found.outputs))
-    return found.scores
+    lines = [reference for several in ours.references for reference in several]
+    tokenize = tokenize or scoring_tokenizer(lines=lines)
+    references = [scoring_tokens(several, tokenize) for several in ours.references]
+    first, second = (scoring_tokens(each.outputs, tokenize) for each in (theirs, ours))
+    result = paired_bootstrap_bleu(first, second, references)
+    said = f"BLEU less that of {against.name}; {tokenize}; paired bootstrap (Koehn 2004), {result.resamples} resamples"
+    return {
+        "BLEU difference": Scored(100 * result.difference, said),
+        "BLEU difference low": Scored(100 * result.low, f"2.5 % of the resamples are lower; {said}"),
+        "BLEU difference high": Scored(100 * result.high, f"2.5 % of the resamples are higher; {said}"),
+        "p": Scored(result.p, f"share of resamples in which it is not higher; {said}"),
+    }

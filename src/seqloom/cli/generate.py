@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seqloom.cli.captions import write_captions
-from seqloom.cli.options import Device, Json, Run, output_file, read_batches, to_json
+from seqloom.cli.options import Device, Json, Run, load_able, output_file, read_batches, to_json
 
 if TYPE_CHECKING:
-    from seqloom.runs import Decoding, Generated, TrainedLanguageModel
+    from seqloom.runs.generation import Decoding, Generated
+    from seqloom.runs.trained import Captions, Continues, Generates, Translates
+
+DRAWN = 50  # images on a page of attention at most: each stands there once more for every word
 
 
 def generate(
@@ -86,14 +91,9 @@ def generate(
       seqloom generate runs/captioner --image a.png --image b.jpg --attention attention.html
     """
     from seqloom.errors import UserError
-    from seqloom.runs import (
-        Decoding,
-        RunFolder,
-        TrainedCaptioner,
-        TrainedLanguageModel,
-        TrainedSeq2Seq,
-        load_sequence_model,
-    )
+    from seqloom.kinds import load
+    from seqloom.runs.generation import Decoding
+    from seqloom.runs.trained import Captions, Continues, Generates, Translates, able
 
     if prompt is not None and input is not None:
         raise UserError("give --prompt or --input, not both")
@@ -112,74 +112,134 @@ def generate(
         unknown,
         replace_unknown,
     )
-    named = _named("--fuse", fuse), _named("--rerank", rerank)
-    if RunFolder.open(run).config().model.kind == "captioner":
+    model = load(run, device)
+    alike = Continues if isinstance(model, Continues) else Generates
+    fused = _others("--fuse", fuse, alike, device)
+    reranking = _others("--rerank", rerank, Continues, device)
+    out = Output(output, json, attention, f"Where {model.path.name} looks")
+    if isinstance(model, Captions):
         if prompt is not None or input is not None or fuse or rerank:
             raise UserError(f"{run} is a captioner: give it --image FILE, and no --prompt, --input, --fuse or --rerank")
         if not image:
             raise UserError(f"{run} is a captioner, and needs an image: give --image FILE")
-        captioner = TrainedCaptioner.load(run, device)
-        write_captions(captioner, image, output, decoding, prefix, attention, batch_size, json)
+        _caption(model, image, out, decoding, prefix, batch_size)
         return
     if image:
-        raise UserError(f"{run} is no captioner: it reads no --image, but --prompt TEXT or --input FILE")
-    model = load_sequence_model(run, device)
-    load_other = load_sequence_model if isinstance(model, TrainedSeq2Seq) else TrainedLanguageModel.load
-    fusing: list[Any] = [(load_other(other, device), weight) for other, weight in named[0]]
-    reranking = [(TrainedLanguageModel.load(other, device), weight) for other, weight in named[1]]
-    if isinstance(model, TrainedSeq2Seq):
+        raise UserError(
+            f"{run} is a model of kind {model.kind!r}: it reads no --image, but --prompt TEXT or --input FILE"
+        )
+    writer = able(model, Generates)
+    lines = read_batches(input, batch_size) if input is not None else [[prompt or ""]]
+    if isinstance(writer, Translates):
         if prompt is None and input is None:
             raise UserError("a model of pairs needs a source: give --prompt TEXT or --input FILE")
-        _translate(model, prompt, input, output, decoding, (fusing, reranking), prefix, attention, batch_size, json)
+        _translate(writer, lines, out, decoding, (fused, reranking), prefix)
         return
     if attention is not None or prefix:
         raise UserError(f"{run} is a language model: --attention and --prefix are for models of pairs")
-    with output_file(output) as out:
-        if input is not None:
-            first = 0
-            for batch in read_batches(input, batch_size):
-                _write(out, batch, model.generate(batch, decoding, first, fusing, reranking), json)
-                first += len(batch)
-        elif json or n_best > 1 or strategy == "beam" or output != "-":
-            text = prompt or ""
-            _write(out, [text], model.generate([text], decoding, 0, fusing, reranking), json)
-        else:
-            _stream(model, prompt or "", decoding, fusing)
+    alone = input is None and output == "-" and not json and n_best == 1 and strategy != "beam" and not rerank
+    if alone and isinstance(writer, Continues):
+        _stream(writer, prompt or "", decoding, fused)
+    else:
+        out.write(lines, lambda batch, first: writer.generate(batch, decoding, first, fused, reranking), goes_on=True)
 
 
 def _translate(
-    model: Any,
-    prompt: str | None,
-    input: str | None,
-    output: str,
+    model: Translates,
+    lines: Iterable[list[str]],
+    out: Output,
     decoding: Decoding,
-    others: tuple[list[Any], ...],
+    others: tuple[list[Any], list[Any]],
     prefix: str,
-    attention: Path | None,
-    batch_size: int,
-    json: bool,
 ) -> None:
-    maps = []
-    with output_file(output) as out:
+    from seqloom.reports.attention import write_attention
+
+    looks = out.attention is not None
+    maps = out.write(lines, lambda batch, first: model.generate(batch, decoding, first, *others, prefix, looks))
+    if out.attention is not None:
+        write_attention(out.attention, maps, out.title)
+
+
+def _caption(model: Captions, images: list[str], out: Output, decoding: Decoding, prefix: str, batch_size: int) -> None:
+    from seqloom.data.captions import open_pictures
+    from seqloom.reports.captions import write_image_attention
+
+    named = (picture for source in images for picture in open_pictures(source))
+    counted = 0
+
+    def describe(batch: list[Any], first: int) -> list[list[Any]]:
+        nonlocal counted
+        counted += len(batch)
+        looks = out.attention is not None and first < DRAWN
+        return model.generate(model.pixels([picture for _, picture in batch]), decoding, first, prefix, looks)
+
+    maps = out.write(_batches(named, batch_size), describe, name=lambda item: item[0])
+    if out.attention is not None:
+        write_image_attention(out.attention, maps[:DRAWN], out.title)
+        if counted > DRAWN:
+            typer.echo(f"{out.attention} shows the first {DRAWN} of {counted:,} images", err=True)
+
+
+def _stream(model: Continues, prompt: str, decoding: Decoding, fuse: list[Any]) -> None:
+    pieces = model.stream(prompt, decoding, fuse)
+    begin = next(pieces, "")  # if something is wrong, nothing is written
+    for piece in chain([prompt + begin], pieces, ["\n"]):
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where results go, and in which form."""
+
+    file: str
+    json: bool
+    attention: Path | None
+    """A page that shows where the model looked."""
+    title: str
+
+    def write(
+        self,
+        batches: Iterable[list[Any]],
+        generate: Callable[[list[Any], int], list[list[Generated]]],
+        name: Callable[[Any], str] = str,
+        goes_on: bool = False,
+    ) -> list[Any]:
+        """Generate for every batch and write the results as they come; gives where the best of each looked.
+
+        name: what an item is called; goes_on: whether texts go on from it, so that a plain line begins with it.
+        """
+        looks = []
         first = 0
-        for batch in [[prompt or ""]] if input is None else read_batches(input, batch_size):
-            found = model.generate(batch, decoding, first, *others, prefixes=prefix, attention=attention is not None)
-            _write(out, [""] * len(batch) if not json else batch, found, json)
-            maps += [several[0].attention for several in found]
-            first += len(batch)
+        with output_file(self.file) as out:
+            for batch in batches:
+                for item, outputs in zip(batch, generate(batch, first), strict=True):
+                    if self.json:
+                        out.write(to_json({"input": name(item), "outputs": list(map(_record, outputs))}) + "\n")
+                    else:
+                        before = name(item) if goes_on else ""
+                        out.writelines((before + each.text).replace("\n", " ") + "\n" for each in outputs)
+                    looks.append(getattr(outputs[0], "attention", None))
+                out.flush()
+                first += len(batch)
+        return [look for look in looks if look is not None]
+
+
+def _record(output: Generated) -> dict[str, Any]:
+    record: dict[str, Any] = {"text": output.text, "log_prob": output.log_prob, "tokens": output.tokens}
+    attention = getattr(output, "attention", None)
     if attention is not None:
-        from seqloom.reports import write_attention
+        record["attention"] = attention.record()
+    return record
 
-        write_attention(attention, maps, f"Where {model.path.name} looks")
 
-
-def _named(option: str, values: list[str]) -> list[tuple[str, float]]:
+def _others(option: str, values: list[str], needed: type[Generates], device: str) -> list[tuple[Any, float]]:
     """The runs and weights of OTHER:WEIGHT; a path may have colons in it."""
     from math import isfinite
 
     from seqloom.errors import UserError
 
-    pairs = []
+    others = []
     for value in values:
         other, _, text = value.rpartition(":")
         try:
@@ -188,34 +248,10 @@ def _named(option: str, values: list[str]) -> list[tuple[str, float]]:
             weight = 0.0
         if not (other and weight > 0 and isfinite(weight)):
             raise UserError(f"{option} {value}: write a run and a weight above 0, for example {option} runs/ngram:0.3")
-        pairs.append((other, weight))
-    return pairs
+        others.append((load_able(other, needed, device, f"generate {option}"), weight))
+    return others
 
 
-def _write(out: IO[str], prompts: list[str], results: list[list[Generated]], json: bool) -> None:
-    for prompt, outputs in zip(prompts, results, strict=True):
-        if json:
-            record = {"input": prompt, "outputs": [_record(output) for output in outputs]}
-            out.write(to_json(record) + "\n")
-        else:
-            for output in outputs:
-                out.write((prompt + output.text).replace("\n", " ") + "\n")
-    out.flush()
-
-
-def _record(output: Generated) -> dict[str, Any]:
-    record: dict[str, Any] = {"text": output.text, "log_prob": output.log_prob, "tokens": output.tokens}
-    attention = getattr(output, "attention", None)
-    if attention is not None:
-        weights = attention.weights.round(4).tolist()
-        record["attention"] = {"source": attention.source, "target": attention.target, "weights": weights}
-    return record
-
-
-def _stream(model: TrainedLanguageModel, prompt: str, decoding: Decoding, fuse: list[Any]) -> None:
-    sys.stdout.write(prompt)
-    for piece in model.stream(prompt, decoding, fuse):
-        sys.stdout.write(piece)
-        sys.stdout.flush()
-    sys.stdout.write("\n")
-    sys.stdout.flush()
+def _batches(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    while batch := list(islice(items, size)):
+        yield batch

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, print_json
-
-if TYPE_CHECKING:
-    from seqloom.runs.images import TrainedImageModel
+from seqloom.cli.options import Device, Json, Run, load_able, print_json
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Pictures from models of images.")
 
@@ -39,9 +36,13 @@ def sample(
       seqloom images sample runs/gan --class 3 --out threes.png
     """
     from seqloom.reports.pictures import save_sheet
+    from seqloom.runs.trained import Draws, DrawsClasses
 
-    options = {} if label is None else {"labels": label}
-    save_sheet(load_image_model(run, device).sample(n, seed, **options), out)
+    if label is None:
+        drawn = load_able(run, Draws, device).sample(n, seed)
+    else:
+        drawn = load_able(run, DrawsClasses, device).sample(n, seed, labels=label)
+    save_sheet(drawn, out)
     typer.echo(str(out))
 
 
@@ -68,19 +69,18 @@ def denoise(
     """
     import numpy as np
 
-    from seqloom.errors import UserError
     from seqloom.reports.pictures import save_sheet
-    from seqloom.runs.images import as_pixels
-    from seqloom.runs.latent import TrainedAutoencoder
+    from seqloom.runs.image_model import as_pixels
+    from seqloom.runs.trained import Denoises
 
-    model = load_image_model(run, device)
-    if not isinstance(model, TrainedAutoencoder):
-        raise UserError(f"{run} is a model of kind {model.kind!r}: only autoencoders and PCA remove noise")
+    model = load_able(run, Denoises, device)
     images = model.held_out(input).first(n)
-    noisy = model.corrupted(images) if corrupt else None
-    shown = images.images if noisy is None else np.concatenate([images.images, as_pixels(noisy)])
-    clean = model.denoise(images if noisy is None else noisy)
-    save_sheet(np.concatenate([shown, clean]), out, columns=len(images))
+    if corrupt:
+        noisy = model.corrupted(images)
+        rows = [images.images, as_pixels(noisy), model.denoise(noisy)]
+    else:
+        rows = [images.images, model.denoise(images)]
+    save_sheet(np.concatenate(rows), out, columns=len(images))
     typer.echo(str(out))
 
 
@@ -106,26 +106,12 @@ def interpolate(
       seqloom images interpolate runs/gan --spherical
       seqloom images interpolate runs/vae --spherical --paths 4
     """
-    from seqloom.errors import DataError, UserError
     from seqloom.reports.pictures import save_sheet
-    from seqloom.runs.adversarial import TrainedGan
-    from seqloom.runs.latent import TrainedLatentModel, Way
+    from seqloom.runs.trained import DrawsPaths
 
-    model = load_image_model(run, device)
-    way: Way = "spherical" if spherical else "straight"
-    if isinstance(model, TrainedGan):
-        if input is not None:
-            raise UserError(f"{run} cannot encode images: leave --input out, and paths go from sample to sample")
-        save_sheet(model.interpolate(paths, steps, way=way), out, columns=steps)
-        typer.echo(str(out))
-        return
-    if not isinstance(model, TrainedLatentModel):
-        raise UserError(f"{run} is a model of kind {model.kind!r}: there are no codes to go through")
-    images = model.held_out(input)
-    if len(images) < 2 * paths:
-        raise DataError(f"{paths} paths need {2 * paths} images, and there are {len(images)}: lower --paths")
-    found = model.interpolate(images.first(paths), images.first(paths, after=paths), steps, way)
-    save_sheet(found, out, columns=steps)
+    way = "spherical" if spherical else "linear"
+    drawn = load_able(run, DrawsPaths, device).draw_paths(input, paths, steps, way)
+    save_sheet(drawn, out, columns=steps)
     typer.echo(str(out))
 
 
@@ -142,39 +128,19 @@ def draw(
 ) -> None:
     """Draw what texts say, with a model that learned from images with captions.
 
-    With --json, one object for each text: where its row is, and which of its things a judge found, where the run has a
-    judge for such texts.
+    With --json, one object for each text, which says where its row is.
 
     \b
     Examples:
       seqloom images draw runs/text-to-image "three above seven" --n 8 --out drawn.png
       seqloom images draw runs/text-to-image "a boot" "two left of a bag, above six" --seed 1
     """
-    from seqloom.errors import UserError
     from seqloom.reports.pictures import save_sheet
-    from seqloom.runs.text_to_image import TrainedTextToImage
+    from seqloom.runs.trained import DrawsTexts
 
-    model = load_image_model(run, device)
-    if not isinstance(model, TrainedTextToImage):
-        raise UserError(f"{run} is a model of kind {model.kind!r}: a model of kind 'text-to-image' is needed here")
-    drawn = model.draw(texts, seed, n, temperature)
-    save_sheet(drawn, out, columns=n)
+    save_sheet(load_able(run, DrawsTexts, device).draw(texts, seed, n, temperature), out, columns=n)
     if not json:
         typer.echo(str(out))
         return
     for row, text in enumerate(texts):
-        found = model.judge([text] * n, drawn[row * n : (row + 1) * n])
-        judged = {} if found is None else {"things_right": found.things_right, "scenes_right": found.scenes_right}
-        print_json({"text": text, "out": str(out), "row": row, "images": n, **judged})
-
-
-def load_image_model(run: Path, device: str) -> TrainedImageModel:
-    """The model of a run on images; any other is refused."""
-    from seqloom.errors import UserError
-    from seqloom.runs import load
-    from seqloom.runs.images import TrainedImageModel
-
-    model = load(run, device)
-    if not isinstance(model, TrainedImageModel):
-        raise UserError(f"{run} is a model of kind {model.config.model.kind!r}: a model of images is needed here")
-    return model
+        print_json({"text": text, "out": str(out), "row": row, "images": n})

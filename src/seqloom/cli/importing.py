@@ -30,4 +30,4 @@ def import_file(
     from seqloom.interop import import_arpa, import_word2vec
 
     model = import_arpa(source, out) if format == "arpa" else import_word2vec(source, out)
-    typer.echo(f"{out}: {model.tokenizer.size:,} words, {model.parameters:,} numbers")
+    typer.echo(f"{out}: {model.assets.tokenizer.size:,} words, {model.parameters:,} numbers")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, print_json
+from seqloom.cli.options import Device, Json, Run, load_able, print_json, print_scores, scored_json
 
 if TYPE_CHECKING:
-    from seqloom.reports import OrderCoverage
+    from seqloom.reports.ngrams import OrderCoverage
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Look inside a trained model.")
 
@@ -38,10 +38,11 @@ def gradients(
       seqloom inspect gradients runs/rnn runs/lstm --out gradients.svg
       seqloom inspect gradients runs/rnn --initial --length 100 --json
     """
-    from seqloom.reports import gradient_flow, save
-    from seqloom.runs import gradient_norms
+    from seqloom.reports.plots import gradient_flow
+    from seqloom.reports.style import save
+    from seqloom.runs.trained import HasGradients
 
-    norms = {str(run): gradient_norms(run, length, initial) for run in runs}
+    norms = {str(run): load_able(run, HasGradients, "cpu").gradient_norms(length, initial) for run in runs}
     save(gradient_flow(list(range(length)), norms), out)
     for run, values in norms.items():
         if json:
@@ -72,21 +73,12 @@ def ngrams(
       seqloom inspect ngrams runs/ngram --source test.txt
       seqloom inspect ngrams runs/ngram --out sparsity.png --json
     """
-    from seqloom.data.corpus import Corpus
-    from seqloom.data.store import TokenStore
-    from seqloom.errors import UserError
-    from seqloom.models import NgramModel
-    from seqloom.reports import ngram_coverage, ngram_orders, ngram_picture, ngram_tables, save
-    from seqloom.runs import TrainedLanguageModel, load
-    from seqloom.training import read_metrics
+    from seqloom.reports.ngrams import ngram_picture, ngram_tables
+    from seqloom.reports.style import save
+    from seqloom.runs.trained import HasNgrams
 
-    trained = load(run, "cpu")
-    if not isinstance(trained, TrainedLanguageModel) or not isinstance(trained.model, NgramModel):
-        raise UserError(f"{run} is a model of kind {trained.config.model.kind!r}: it has no n-grams to look at")
-    data = trained.config.text_data
-    corpus = Corpus.open(source, data.unit, data.field) if source else trained.reference()
-    orders = ngram_orders(trained.model, read_metrics(run))
-    coverage = ngram_coverage(trained.model, TokenStore.of(corpus, trained.tokenizer)) if corpus else []
+    model = load_able(run, HasNgrams, "cpu")
+    orders, coverage = model.orders(), model.coverage(source)
     save(ngram_picture(orders, coverage), out)
     if json:
         print_json({"run": str(run), "orders": orders, "text": _records(coverage)})
@@ -121,29 +113,51 @@ def normaliser(
     """
     import numpy as np
 
-    from seqloom.data.store import TokenStore
-    from seqloom.errors import UserError
-    from seqloom.metrics import log_normalisers
-    from seqloom.models import LanguageModel
-    from seqloom.nn import Softmax
-    from seqloom.reports import normaliser_histogram, save
-    from seqloom.runs import TrainedLanguageModel
+    from seqloom.reports.plots import normaliser_histogram
+    from seqloom.reports.style import save
+    from seqloom.runs.trained import HasNormaliser
 
-    trained = TrainedLanguageModel.load(run, device)
-    model = trained.model
-    if not isinstance(model, LanguageModel) or not isinstance(model.output, Softmax):
-        raise UserError(f"{run} has no scores to normalise: its output layer gives probabilities as it is")
-    store = TokenStore.of(trained.text(source), trained.tokenizer)
-    found = log_normalisers(model, store, trained.config.text_data.length)
-    save(normaliser_histogram(found), out)
-    mean, deviation = float(found.mean()), float(found.std())
-    low, high = np.quantile(found, [0.05, 0.95]).tolist()
+    values = load_able(run, HasNormaliser, device).log_normalisers(source)
+    save(normaliser_histogram(values), out)
+    mean, deviation = float(values.mean()), float(values.std())
+    low, high = np.quantile(values, [0.05, 0.95]).tolist()
     if json:
         figures = {"mean": mean, "deviation": deviation, "low": low, "high": high}
-        print_json({"run": str(run), "places": len(found), **figures})
+        print_json({"run": str(run), "places": len(values), **figures})
     else:
-        typer.echo(f"log Z over {len(found):,} places: mean {mean:.3f}, deviation {deviation:.3f}")
+        typer.echo(f"log Z over {len(values):,} places: mean {mean:.3f}, deviation {deviation:.3f}")
         typer.echo(f"nine of ten lie between {low:.3f} and {high:.3f}; 0 is normalised")
+    typer.echo(f"picture: {out}", err=True)
+
+
+@app.command()
+def gan(
+    run: Run,
+    source: Annotated[str | None, typer.Option(help="Real images to compare with; else held-out ones.")] = None,
+    out: Annotated[Path, typer.Option(help="The picture: .svg, .png or .pdf.")] = Path("gan.svg"),
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Whether one player of an adversarial network has won, and whether the generator repeats itself.
+
+    Saturation: what the discriminator thinks of real and drawn images, and the gradient that it leaves the generator
+    under both losses. Collapse: how much of what is real is drawn, and how many samples are nearly the same. Copying:
+    how many lie as near to a training image.
+
+    \b
+    Examples:
+      seqloom inspect gan runs/gan
+      seqloom inspect gan runs/gan --out players.png --json
+    """
+    from seqloom.reports.style import save
+    from seqloom.runs.trained import HasPlayers
+
+    scores, picture = load_able(run, HasPlayers, device).diagnose(source)
+    save(picture, out)
+    if json:
+        print_json({"run": str(run), **scored_json(scores)})
+    else:
+        print_scores(scores)
     typer.echo(f"picture: {out}", err=True)
 
 

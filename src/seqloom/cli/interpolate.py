@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, print_json
+from seqloom.cli.options import Device, Json, Run, load_able, print_json
 
 
 def interpolate(
@@ -33,19 +34,14 @@ def interpolate(
       seqloom interpolate runs/text-vae "I like music." "Where is the station?"
       seqloom interpolate runs/text-vae "I like music." "Where is the station?" --steps 9 --way spherical --json
     """
-    from seqloom.errors import UserError
-    from seqloom.runs import TrainedTextVae, load
+    from seqloom.runs.generation import Decoding
+    from seqloom.runs.trained import DrawsBetweenSentences
 
-    model = load(run, device)
-    if not isinstance(model, TrainedTextVae):
-        raise UserError(
-            f"{run} is a model of kind {model.config.model.kind!r}: it has no codes of sentences (train text-vae; for "
-            "models of images there is seqloom images interpolate)"
-        )
+    model = load_able(run, DrawsBetweenSentences, device)
     codes = model.path_between(first, second, steps, way)
-    for step, found in enumerate(model.decoded(codes, strategy=strategy, beam=beam, seed=seed)):
+    decoding = Decoding(strategy, beam, seed=seed)
+    for step, sentence in enumerate(model.decoded(codes, decoding)):
         if json:
-            record = {"t": step / (steps - 1), "text": found.text, "log_prob": found.log_prob, "tokens": found.tokens}
-            print_json(record)
+            print_json({"t": step / (steps - 1), **asdict(sentence)})
         else:
-            typer.echo(found.text)
+            typer.echo(sentence.text)

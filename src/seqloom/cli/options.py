@@ -6,13 +6,17 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from seqloom.metrics.corpus_scores import Scored
+    from seqloom.runs.trained import Capability
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change any key of the configuration.")]
@@ -20,6 +24,17 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Input = Annotated[str, typer.Option(help="A text file, one text per line; - is stdin.")]
+
+
+Able = TypeVar("Able", bound="Capability")
+
+
+def load_able(run: Path | str, capability: type[Able], device: str = "auto", verb: str | None = None) -> Able:
+    """The model of a run folder, which must have a capability; the refusal says what it is for instead."""
+    from seqloom.kinds import load
+    from seqloom.runs.trained import able
+
+    return able(load(run, device), capability, verb)
 
 
 def first_process() -> bool:
@@ -36,6 +51,20 @@ def print_json(value: Any) -> None:
     """One JSON object on one line of stdout."""
     sys.stdout.write(to_json(value) + "\n")
     sys.stdout.flush()
+
+
+def scored_json(scores: Mapping[str, Scored]) -> dict[str, Any]:
+    """Figures with their signatures, for JSON."""
+    return {name: {"value": score.value, "signature": score.signature} for name, score in scores.items()}
+
+
+def print_scores(scores: Mapping[str, Scored]) -> None:
+    """Figures one below the other, then how they were computed, each signature once."""
+    for name, score in scores.items():
+        shown = f"{score.value:,}" if isinstance(score.value, int) else f"{score.value:.4f}"
+        typer.echo(f"{name.replace('_', ' '):20} {shown}")
+    for signature in dict.fromkeys(score.signature for score in scores.values()):
+        typer.echo(f"{'signature':20} {signature}")
 
 
 def _finite(value: Any) -> Any:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Device, Input, Json, Run, output_file, read_batches, to_json
-
-if TYPE_CHECKING:
-    from seqloom.runs import TrainedClassifier, TrainedTagger
+from seqloom.cli.options import Device, Input, Json, Run, load_able, output_file, read_batches, to_json
 
 
 def predict(
@@ -30,30 +27,11 @@ def predict(
       echo "he was there was he not" | seqloom predict runs/tagger --json
       seqloom predict runs/classifier --input reviews.txt --output labels.tsv
     """
-    from seqloom.errors import UserError
-    from seqloom.runs import TrainedClassifier, TrainedTagger, load
+    from seqloom.runs.trained import Labels
 
-    model = load(run, device)
-    if not isinstance(model, TrainedTagger | TrainedClassifier):
-        raise UserError(f"{run} is a model of kind {model.config.model.kind!r}: only taggers and classifiers predict")
+    model = load_able(run, Labels, device)
     with output_file(output) as out:
         for lines in read_batches(input, 1024):
-            if isinstance(model, TrainedTagger):
-                _tag(model, lines, out, json)
-            else:
-                _classify(model, lines, out, json)
+            for line, record in model.predict_lines(lines):
+                out.write((to_json(record) if json else line) + "\n")
             out.flush()
-
-
-def _tag(model: TrainedTagger, lines: list[str], out: IO[str], json: bool) -> None:
-    for line, tags in zip(lines, model.tag(lines), strict=True):
-        out.write((to_json({"words": line.split(), "tags": tags}) if json else " ".join(tags)) + "\n")
-
-
-def _classify(model: TrainedClassifier, lines: list[str], out: IO[str], json: bool) -> None:
-    for line, found in zip(lines, model.classify(lines), strict=True):
-        if json:
-            record = {"label": found.label, "probability": found.probability, "probabilities": found.probabilities}
-            out.write(to_json(record) + "\n")
-        else:
-            out.write(f"{found.label}\t{found.probability:.4f}\t{line}\n")

@@ -24,7 +24,7 @@ def quickstart(
       seqloom quickstart
       seqloom quickstart --data tang-poems
     """
-    from seqloom.runs import quickstart as run_quickstart
+    from seqloom.kinds import quickstart as run_quickstart
     from seqloom.training import reporter
 
     show(run_quickstart(data, out, None if quiet else reporter()), out, json)

@@ -10,7 +10,7 @@ import typer
 from seqloom.cli.options import Json, print_json
 
 if TYPE_CHECKING:
-    from seqloom.text import CorpusStatistics
+    from seqloom.text.statistics import CorpusStatistics
 
 ORDERS = {1: "unigrams", 2: "bigrams", 3: "trigrams"}
 
@@ -34,7 +34,7 @@ def stats(
       seqloom stats time-machine --lowercase --json
     """
     from seqloom.data.corpus import Corpus
-    from seqloom.text import CorpusStatistics
+    from seqloom.text.statistics import CorpusStatistics
 
     found = CorpusStatistics.of(Corpus.open(file, unit, field), lowercase=lowercase)
     if json:
@@ -42,7 +42,8 @@ def stats(
     else:
         _show(_figures(found, top))
     if plot:
-        from seqloom.reports import save, zipf
+        from seqloom.reports.plots import zipf
+        from seqloom.reports.style import save
 
         save(zipf(found), plot)
         typer.echo(f"picture: {plot}", err=True)

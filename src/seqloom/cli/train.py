@@ -16,6 +16,7 @@ def train(
     settings: Settings = [],  # noqa: B006 - typer reads the default, nobody changes it
     out: Annotated[Path | None, typer.Option(help="The run folder to write; runs/PRESET when not given.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run in --out stopped.")] = False,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html, or leave it out.")] = True,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -33,10 +34,11 @@ def train(
       seqloom train tagger --set data.train=train.txt --set data.test=test.txt
       torchrun --nproc-per-node 2 -m seqloom train lstm
     """
-    from seqloom.runs import train as train_run
+    from seqloom.kinds import kind_named
+    from seqloom.kinds import train as train_run
     from seqloom.training import read_metrics, reporter
 
-    model = train_run(source, settings, out, resume, None if quiet else reporter())
+    model = train_run(source, settings, out, resume, None if quiet else reporter(), report)
     if not first_process():
         return
     entries = read_metrics(model.path)
@@ -46,24 +48,11 @@ def train(
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
         return
-    if model.config.data.kind == "images" or model.config.model.kind == "text-to-image":
-        loss = f": validation loss {best['valid_loss']:.4f} at step {best['step']}" if "valid_loss" in best else ""
-        typer.echo(f"{model.path}{loss}")
-        verb = "evaluate" if model.config.model.kind == "image-classifier" else "images sample"
-        typer.echo(f"next: seqloom {verb} {model.path}", err=True)
-        return
-    if "valid_accuracy" in best:
-        typer.echo(f"{model.path}: validation accuracy {best['valid_accuracy']:.2f} % at step {best['step']}")
-        typer.echo(f"next: seqloom predict {model.path} --input ...", err=True)
-        return
-    if "valid_loss" in best and "valid_perplexity" not in best:
-        typer.echo(f"{model.path}: validation loss {best['valid_loss']:.4f} at step {best['step']}")
-        typer.echo(f"next: seqloom words neighbours {model.path} WORD", err=True)
-        return
-    if "valid_loss" in best:
-        typer.echo(f"{model.path}: validation perplexity {best['valid_perplexity']:.2f} at step {best['step']}")
+    kind = kind_named(model.kind)
+    headline = next((line.format(best[key]) for key, line in kind.headlines.items() if key in best), None)
+    if headline is not None:
+        typer.echo(f"{model.path}: {headline} at step {best['step']}")
     else:
         speed = f"{best['tokens_per_second']:,.0f} tokens/s"
         typer.echo(f"{model.path}: {best['tokens']:,} tokens in {best['seconds']:.1f} s ({speed})")
-    source = "--image" if model.config.model.kind == "captioner" else "--prompt"
-    typer.echo(f"next: seqloom generate {model.path} {source} ...", err=True)
+    typer.echo(f"next: seqloom {kind.next_step.format(run=model.path)}", err=True)

@@ -40,7 +40,7 @@ def neighbours(
       seqloom words neighbours runs/word2vec king
       seqloom words neighbours vectors.txt.gz king queen -n 5 --json
     """
-    from seqloom.runs import load_vectors
+    from seqloom.runs.words import load_vectors
 
     vectors = load_vectors(run)
     for word in words:
@@ -67,7 +67,7 @@ def analogy(
       seqloom words analogy runs/word2vec man king woman
       seqloom words analogy vectors.bin paris france rome -n 1 --json
     """
-    from seqloom.runs import load_vectors
+    from seqloom.runs.words import load_vectors
 
     found = load_vectors(run).analogy(a, b, c, number)
     if json:
@@ -89,7 +89,7 @@ def similarity(
     Examples:
       seqloom words similarity runs/word2vec king queen
     """
-    from seqloom.runs import load_vectors
+    from seqloom.runs.words import load_vectors
 
     found = load_vectors(run).similarity(a, b)
     if json:
@@ -121,7 +121,7 @@ def evaluate(
     """
     from seqloom.errors import UserError
     from seqloom.metrics.words import word_analogies, word_similarity
-    from seqloom.runs import load_vectors
+    from seqloom.runs.words import load_vectors
 
     if not similarity and not analogies:
         raise UserError("name a file with --similarity or --analogies")
@@ -158,7 +158,7 @@ def draw_map(
     number: Annotated[int, typer.Option("--number", "-n", min=5, help="How many frequent words.")] = 300,
     json: Json = False,
 ) -> None:
-    """Draw words on a plane, those with similar vectors near each other (t-SNE).
+    """Draw words on a plane, those with similar vectors near each other (PCA, spread evenly).
 
     \b
     Examples:
@@ -168,8 +168,9 @@ def draw_map(
     from itertools import islice
 
     from seqloom.errors import UserError
-    from seqloom.reports import save, words_picture
-    from seqloom.runs import load_vectors
+    from seqloom.reports.style import save
+    from seqloom.reports.word_map import words_picture
+    from seqloom.runs.words import load_vectors
     from seqloom.text.stopwords import is_stop_word
 
     vectors = load_vectors(run)

@@ -11,7 +11,8 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seqloom.config.schema import RunConfig, Schema
+from seqloom.config.schema.base import Schema
+from seqloom.config.schema.run import RunConfig, with_usual_parts
 from seqloom.errors import ConfigError, did_you_mean
 from seqloom.files import write_text
 
@@ -28,8 +29,7 @@ def copy_preset(name: str, target: Path) -> None:
     """Write a preset out, to be edited."""
     if target.exists():
         raise ConfigError(f"{target} exists already; choose another name")
-    with open(_find(name), "rb") as source, open(target, "wb") as copy:
-        shutil.copyfileobj(source, copy)
+    shutil.copyfile(_find(name), target)
 
 
 def load_config(source: str | Path | Mapping[str, Any], settings: Iterable[str] = ()) -> RunConfig:
@@ -46,11 +46,17 @@ def load_config(source: str | Path | Mapping[str, Any], settings: Iterable[str] 
         where = f"preset {source}" if path.parent == PRESETS else str(path)
         tree = read_yaml(path)
     settings = list(settings)
-    _forget_held_out(tree, {setting.partition("=")[0] for setting in settings})
+    if isinstance(tree.get("data"), dict) and any(setting.startswith("data.train=") for setting in settings):
+        tree["data"].pop("valid", None)
+        tree["data"].pop("test", None)
     for setting in settings:
         _apply(tree, setting)
-    _fill_kinds(tree, RunConfig)
-    return _validate(tree, where)
+    tree = with_usual_parts(tree, RunConfig.model_class(tree))
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        problems = [_explain(problem, tree) for problem in error.errors()]
+        raise ConfigError(f"{where}: " + "; ".join(problems)) from None
 
 
 def save_config(config: RunConfig, path: Path) -> None:
@@ -80,14 +86,6 @@ def _find(name: str) -> Path:
     raise ConfigError(f"{name!r} is neither a preset nor a configuration file{did_you_mean(name, preset_names())}")
 
 
-def _forget_held_out(tree: Tree, keys: set[str]) -> None:
-    """Other training data, of which nothing was held out there."""
-    data = tree.get("data")
-    if "data.train" in keys and isinstance(data, dict):
-        data.pop("valid", None)
-        data.pop("test", None)
-
-
 def _apply(tree: Tree, setting: str) -> None:
     key, separator, text = setting.partition("=")
     if not separator or not key:
@@ -105,13 +103,20 @@ def _apply(tree: Tree, setting: str) -> None:
         node = node.setdefault(name, {})
         if not isinstance(node, dict):
             raise ConfigError(f"--set {setting}: {name!r} is a value, it has no keys below it")
-    if last == "kind" and node.get("kind", value) != value:
-        known = _fields(_class_at(tree, parents, str(value)))
+    changed = last == "kind" and node.get("kind", _usual_kind(tree, parents)) != value
+    node[last] = value
+    if changed:
+        known = {"kind", *_fields(_class_at(tree, parents))}
         for stale in [name for name in node if name not in known]:
             del node[stale]
     if parents == ["training"] and last in ("steps", "epochs") and value is not None:
         node.pop("epochs" if last == "steps" else "steps", None)
-    node[last] = value
+
+
+def _usual_kind(tree: Tree, keys: Sequence[str]) -> str | None:
+    """The kind of data or objective that is meant where a configuration does not name one."""
+    usual = with_usual_parts({}, RunConfig.model_class(tree))
+    return usual.get(keys[0], {}).get("kind") if len(keys) == 1 else None
 
 
 def _is_number(text: str) -> bool:
@@ -120,20 +125,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return text.lower() not in ("nan", "inf", "-inf", "infinity")
-
-
-def _fill_kinds(tree: Tree, schema: type[BaseModel]) -> None:
-    """Where a part is given without its `kind`, the default's kind is meant."""
-    for name, field in schema.model_fields.items():
-        part = tree.get(name)
-        if not isinstance(part, dict):
-            continue
-        choices = _choices(field.annotation)
-        if len(choices) > 1 and isinstance(field.default, BaseModel):
-            part.setdefault("kind", field.default.kind)  # type: ignore[attr-defined]
-        chosen = _choose(choices, part.get("kind"))
-        if chosen:
-            _fill_kinds(part, chosen)
 
 
 def _choices(annotation: Any) -> list[type[BaseModel]]:
@@ -148,50 +139,35 @@ def _choose(choices: Sequence[type[BaseModel]], kind: Any) -> type[BaseModel] | 
     return next((choice for choice in choices if kind in get_args(choice.model_fields["kind"].annotation)), None)
 
 
-def _class_at(tree: Tree, keys: Sequence[str], kind: str) -> type[BaseModel] | None:
-    """The schema class of the part of `tree` at `keys`, when its kind is `kind`."""
-    current: type[BaseModel] | None = RunConfig
+def _class_at(tree: Tree, keys: Sequence[str]) -> type[BaseModel] | None:
+    """The schema class of the part of `tree` at `keys`, if there is such a part and its kind is known."""
+    schema: type[BaseModel] | None = RunConfig
     part: Any = tree
-    for position, key in enumerate(keys):
-        if current is None or key not in current.model_fields:
+    for key in keys:
+        if schema is None or key not in schema.model_fields:
             return None
-        last = position == len(keys) - 1
-        field = current.model_fields[key]
-        part = part.get(key, {})
-        inner = kind if last else part.get("kind", getattr(field.default, "kind", None))
-        current = _choose(_choices(field.annotation), inner)
-    return current
+        field = schema.model_fields[key]
+        part = part.get(key) if isinstance(part, dict) else None
+        usual = getattr(field.default, "kind", None)
+        schema = _choose(_choices(field.annotation), part.get("kind", usual) if isinstance(part, dict) else usual)
+    return schema
 
 
 def _fields(schema: type[BaseModel] | None) -> set[str]:
     return set(schema.model_fields) if schema else set()
 
 
-def _validate(tree: Tree, where: str) -> RunConfig:
-    try:
-        return RunConfig.model_validate(tree)
-    except ValidationError as error:
-        problems = [_explain(problem, tree) for problem in error.errors()]
-        raise ConfigError(f"{where}: " + "; ".join(problems)) from None
-
-
 def _explain(problem: Any, tree: Tree) -> str:
     """One pydantic error in words: the dotted key, what is wrong, what was meant perhaps."""
     keys: list[str] = []
-    schema: type[BaseModel] | None = RunConfig
-    node: Any = tree
-    location = list(problem["loc"])
-    for index, part in enumerate(location):
-        if schema and part in schema.model_fields:
-            node = node.get(part) if isinstance(node, dict) else None
-            kind = node.get("kind") if isinstance(node, dict) else None
-            schema = _choose(_choices(schema.model_fields[part].annotation), kind)
-            keys.append(str(part))
-        elif isinstance(part, int) or (index == len(location) - 1 and problem["type"] == "extra_forbidden"):
+    location = problem["loc"]
+    for index, part in enumerate(location):  # which names the kinds on the way too, where there are several
+        unknown = index == len(location) - 1 and problem["type"] == "extra_forbidden"
+        if isinstance(part, int) or unknown or part in _fields(_class_at(tree, keys)):
             keys.append(str(part))
     key = ".".join(keys) or "top level"
     if problem["type"] == "extra_forbidden":
-        return f"unknown key {key!r}{did_you_mean(keys[-1], _fields(schema))}"
+        return f"unknown key {key!r}{did_you_mean(keys[-1], _fields(_class_at(tree, keys[:-1])))}"
     if problem["type"] == "union_tag_invalid":
         expected = problem["ctx"]["expected_tags"].replace("'", "").split(", ")
         tag = str(problem["ctx"]["tag"])

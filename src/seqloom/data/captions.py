@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,38 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seqloom.data.images import open_picture
-from seqloom.data.pictures import SCENES, fitted
+from seqloom.data.images import SUFFIXES, Images, fitted, load_images, open_picture, pictures_in, read_pictures
 from seqloom.data.scenes import load_scenes
 from seqloom.errors import DataError
-from seqloom.text.reading import read_lines, read_records, refuse_half_characters
+from seqloom.text.reading import is_jsonl, read_columns, read_lines, read_records
 
+SCENES = "scenes"
 FORMATS = (
     "`scenes`, a folder with a captions file (image,caption in captions.txt; or image.jpg#0, tab, caption in "
     "*.token.txt), or a .jsonl file with image and caption"
 )
 
+Row = tuple[str, str, str]
+"""Where a caption stands, the name of its image, and the caption."""
+
 
 @dataclass(frozen=True)
-class CaptionedImages:
-    """Images of one size with a caption or several each, all in memory: 8 bits a pixel."""
+class CaptionedImages(Images):
+    """Images with a caption or several each."""
 
-    images: NDArray[np.uint8]
-    """[count, height, width] when grey, [count, height, width, 3] in colour."""
     captions: tuple[tuple[str, ...], ...]
     """Of each image."""
 
-    def __len__(self) -> int:
-        return len(self.images)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
-        height, width, *channels = self.images.shape[1:]
-        return (channels[0] if channels else 1), height, width
-
     def chosen(self, numbers: NDArray[np.integer]) -> CaptionedImages:
-        """Some of them."""
         return CaptionedImages(self.images[numbers], tuple(self.captions[number] for number in numbers.tolist()))
 
 
@@ -64,68 +55,72 @@ def load_captions(source: str, size: int | None = None, colour: bool = False) ->
         )
     path = Path(source)
     if path.is_file():
-        if not path.name.lower().endswith((".jsonl", ".jsonl.gz")):
+        if not is_jsonl(path):
             raise DataError(f"{source} is no file of images with captions: give {FORMATS}")
-        found = _records(path)
+        folder, rows = path.parent, _records(path)
     else:
         folder = path if path.is_dir() else Path(name)
         if not folder.is_dir():
             raise DataError(f"{source}: no such folder or file; images with captions are {FORMATS}")
-        found = _folder(folder, "" if path.is_dir() else part)
-    return CaptionedImages(_read(list(found), size, colour), tuple(map(tuple, found.values())))
+        rows = _folder(folder, "" if path.is_dir() else part)
+    by_file = _by_file(rows, folder)
+    if not by_file:
+        raise DataError(f"{source} has no captions")
+    return CaptionedImages(read_pictures(list(by_file), size, colour), tuple(map(tuple, by_file.values())))
 
 
-def _read(files: Sequence[Path], size: int | None, colour: bool) -> NDArray[np.uint8]:
-    """Image files as one array; each is brought to its size as soon as it is read, as all would not fit in memory."""
-    images: list[NDArray[np.uint8]] = []
-    for file in files:
-        picture = open_picture(file)
-        width, height = (size, size) if size is not None else picture.size
-        image = fitted(picture, width, height, colour)
-        if images and image.shape != images[0].shape:
-            others = images[0].shape
-            raise DataError(
-                f"{file} is {width}×{height} pixels, others are {others[1]}×{others[0]}: set data.size to bring all "
-                "to one size"
-            )
-        images.append(image)
-    return np.stack(images)
+def _by_file(rows: Iterable[Row], folder: Path) -> dict[Path, list[str]]:
+    """The captions of each image, which lies in a folder or in one of those in it (`Images`, `Flicker8k_Dataset`)."""
+    places = [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
+    captions: dict[Path, list[str]] = {}
+    for where, name, caption in rows:
+        file = next((place / name for place in places if (place / name).is_file()), None)
+        if file is None:
+            raise DataError(f"{where}: there is no image {name} in {folder}, nor in a folder in it")
+        captions.setdefault(file, []).append(caption)
+    return captions
+
+
+def open_pictures(source: str | Path) -> Iterator[tuple[str, Image.Image]]:
+    """The pictures of `source`, each with its name: an image file, a folder of them, an idx file, `scenes` or
+    `scenes:test`, or a bundled set of images."""
+    path, (name, _, part) = Path(source), str(source).partition(":")
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        yield str(source), open_picture(path)
+    elif path.is_dir():
+        if not pictures_in(path):
+            raise DataError(f"{source} has no PNG or JPEG files")
+        for file in pictures_in(path):
+            yield str(file), open_picture(file)
+    elif path.suffix.lower() in SUFFIXES:
+        raise DataError(f"{source}: there is no such image")
+    else:
+        images = load_scenes(part or "train")[0] if name == SCENES else load_images(source).images
+        for number, image in enumerate(images):
+            yield f"{source}#{number}", Image.fromarray(image)
 
 
 # ---------------------------------------------------------------------------------------------------------- formats
 
 
-def _records(path: Path) -> dict[Path, list[str]]:
-    found: dict[Path, list[str]] = {}
-    places = _places(path.parent)
-    for where, record in read_records(path):
-        if not isinstance(record, dict) or not isinstance(record.get("image"), str) or "caption" not in record:
-            raise DataError(f'{where}: a record must be an object such as {{"image": "a.jpg", "caption": "..."}}')
-        captions = record["caption"] if isinstance(record["caption"], list) else [record["caption"]]
-        if not captions or not all(isinstance(caption, str) and caption.strip() for caption in captions):
-            raise DataError(f"{where}: the value of 'caption' is no text, and no list of texts")
+def _records(path: Path) -> Iterator[Row]:
+    for record in read_records(path, "image", "caption"):
+        captions = record.texts("caption")
+        if not captions or not all(map(str.strip, captions)):
+            raise DataError(f"{record.where}: a caption is blank, or there is none")
         for caption in captions:
-            refuse_half_characters(caption, "caption", where)
-        found.setdefault(_image(places, record["image"], where), []).extend(captions)
-    if not found:
-        raise DataError(f"{path} has no records")
-    return found
+            yield record.where, record.text("image"), caption
 
 
-def _folder(folder: Path, part: str) -> dict[Path, list[str]]:
+def _folder(folder: Path, part: str) -> Iterator[Row]:
     files = sorted(file for file in folder.iterdir() if _holds_captions(file))
     if len(files) != 1:
         said = "no captions file" if not files else "several captions files: " + ", ".join(file.name for file in files)
         raise DataError(f"{folder} has {said}; images with captions are {FORMATS}")
-    wanted = _listed(folder, part) if part else None
-    found: dict[Path, list[str]] = {}
-    places = _places(folder)
-    for where, name, caption in _table(files[0]) if ".token." in files[0].name else _commas(files[0]):
-        if wanted is None or name in wanted:
-            found.setdefault(_image(places, name, where), []).append(caption)
-    if not found:
-        raise DataError(f"{files[0]} has no captions" + (f" of the images of part {part!r}" if part else ""))
-    return found
+    listed = _listed(folder, part) if part else None
+    for where, image, caption in _table(files[0]) if ".token." in files[0].name else _commas(files[0]):
+        if listed is None or image in listed:
+            yield where, image, caption
 
 
 def _holds_captions(file: Path) -> bool:
@@ -140,18 +135,13 @@ def _listed(folder: Path, part: str) -> set[str]:
     return {line.strip() for line in read_lines(files[0]) if line.strip()}
 
 
-def _table(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Lines `image.jpg#0`, tab, caption: where each stands, the image and the caption."""
-    for number, line in enumerate(read_lines(path), start=1):
-        name, tab, caption = line.partition("\t")
-        if not line.strip():
-            continue
-        if not tab or not caption.strip():
-            raise DataError(f"{path}, line {number}: no {'caption' if tab else 'tab'}; a line is image#0, tab, caption")
-        yield f"{path}, line {number}", name.partition("#")[0], caption.strip()
+def _table(path: Path) -> Iterator[Row]:
+    """Lines `image.jpg#0`, tab, caption."""
+    for where, image, caption in read_columns(path, "image#0", "caption"):
+        yield where, image.partition("#")[0], caption
 
 
-def _commas(path: Path) -> Iterator[tuple[str, str, str]]:
+def _commas(path: Path) -> Iterator[Row]:
     """Rows image,caption under a head that says so."""
     rows = csv.reader(read_lines(path))
     head = next(rows, [])
@@ -163,15 +153,3 @@ def _commas(path: Path) -> Iterator[tuple[str, str, str]]:
         if len(row) < 2 or not row[0] or not row[1].strip():
             raise DataError(f"{path}, line {rows.line_num}: a row is image,caption")
         yield f"{path}, line {rows.line_num}", row[0], row[1].strip()
-
-
-def _places(folder: Path) -> list[Path]:
-    """Where images may lie: a folder and those in it (`Images`, `Flicker8k_Dataset`, ...)."""
-    return [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
-
-
-def _image(places: Sequence[Path], name: str, where: str) -> Path:
-    for place in places:
-        if (place / name).is_file():
-            return place / name
-    raise DataError(f"{where}: there is no image {name} in {places[0]}, nor in a folder in it")

@@ -54,11 +54,6 @@ class Corpus:
         return text[first:last]
 
     @cached_property
-    def characters(self) -> int:
-        """Length in characters, the end of each unit counted as one."""
-        return sum(len(text) + 1 for text in self)
-
-    @cached_property
     def fingerprint(self) -> str:
         """Changes when a file's content, or how it is read, changes."""
         digests = [_digest(_stamp(path)) for path in self.paths]
@@ -93,7 +88,8 @@ def _digest(stamp: Stamp) -> str:
 
 @lru_cache
 def _characters(corpus: Corpus, stamps: tuple[Stamp, ...]) -> int:  # noqa: ARG001 - part of the key
-    return corpus.characters
+    """The length of a corpus in characters, the end of each unit counted as one."""
+    return sum(len(text) + 1 for text in corpus)
 
 
 def _line_start(text: str, position: int) -> int:

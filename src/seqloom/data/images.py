@@ -2,42 +2,76 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from seqloom.data.corpora import find, resolve
 from seqloom.errors import DataError
+from seqloom.text.reading import open_bytes
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 GREY_MODES = ("1", "L")
 DEEP_MODES = ("I", "I;16", "I;16B", "I;16L", "F")  # more than 8 bits a pixel
-DIGIT_LEVELS = 16  # the darkest of the bundled digits
 
 
 @dataclass(frozen=True)
-class ImageSet:
+class Images(ABC):
     """Images of one size, all in memory: 8 bits a pixel, 0 black and 255 white."""
 
     images: NDArray[np.uint8]
     """[count, height, width] when grey, [count, height, width, 3] in colour."""
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        height, width, *channels = self.images.shape[1:]
+        return (channels[0] if channels else 1), height, width
+
+    @abstractmethod
+    def chosen(self, numbers: NDArray[np.integer]) -> Self:
+        """Some of the images, with what is known of them."""
+
+
+@dataclass(frozen=True)
+class ImageSet(Images):
+    """Images that may have labels."""
+
     labels: NDArray[np.int64] | None
     """[count], the class of each image, where it is known."""
     classes: tuple[str, ...] = ()
     """What the labels mean, where it is known."""
 
-    def __len__(self) -> int:
-        return len(self.images)
+    def chosen(self, numbers: NDArray[np.integer] | slice) -> ImageSet:
+        labels = None if self.labels is None else self.labels[numbers]
+        return ImageSet(self.images[numbers], labels, self.classes)
 
     def first(self, count: int, after: int = 0) -> ImageSet:
         """`count` images, or as many as there are, after the first `after`."""
-        chosen = slice(after, after + count)
-        return ImageSet(self.images[chosen], None if self.labels is None else self.labels[chosen], self.classes)
+        return self.chosen(slice(after, after + count))
+
+    def resized(self, size: int) -> ImageSet:
+        """The same images with so many pixels in width and height."""
+        if self.shape[1:] == (size, size):
+            return self
+        pictures = (Image.fromarray(each).resize((size, size), Image.Resampling.BILINEAR) for each in self.images)
+        return replace(self, images=np.stack([np.asarray(picture) for picture in pictures]))
+
+
+def look(shape: tuple[int, int, int]) -> str:
+    """The shape of an image, to be told."""
+    channels, height, width = shape
+    return f"{width}×{height} pixels, {'grey' if channels == 1 else 'in colour'}"
 
 
 def load_images(source: str | Path) -> ImageSet:
@@ -55,13 +89,10 @@ def load_images(source: str | Path) -> ImageSet:
     corpus = find(str(source).partition(":")[0])
     if corpus.kind != "images":
         raise DataError(f"bundled corpus {corpus.name!r} holds {corpus.kind}, not images")
-    loaded = _read_file(file)
-    return ImageSet(loaded.images, loaded.labels, corpus.classes)
+    return replace(_read_file(file), classes=tuple(corpus.classes))
 
 
 def _read_file(path: Path) -> ImageSet:
-    if ".csv" in path.suffixes:
-        return _read_digits(path)
     if path.suffix.lower() in SUFFIXES:
         raise DataError(f"{path} is a single image; name the folder it lies in")
     images = _read_idx(path)
@@ -78,28 +109,10 @@ def _read_file(path: Path) -> ImageSet:
     return ImageSet(images, labels.astype(np.int64))
 
 
-def _read_digits(path: Path) -> ImageSet:
-    """Rows of 64 grey levels from 0 (paper) to 16 (ink) and the digit, separated by commas."""
-    try:
-        rows = np.loadtxt(path, dtype=np.int64, delimiter=",", ndmin=2)  # unpacks .gz by itself
-    except (ValueError, OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is not a table of whole numbers ({error})") from error
-    pixels, labels = rows[:, :-1], rows[:, -1]
-    if pixels.shape[1] != 64 or pixels.min() < 0 or pixels.max() > DIGIT_LEVELS:
-        raise DataError(f"{path} must have rows of 64 grey levels from 0 to {DIGIT_LEVELS}, then the class")
-    levels = np.round(pixels * (255 / DIGIT_LEVELS)).astype(np.uint8)
-    return ImageSet(levels.reshape(-1, 8, 8), labels)
-
-
 def _read_idx(path: Path) -> NDArray[np.uint8]:
     """An idx file: two zero bytes, the type (8: unsigned byte), the number of dimensions, their sizes, the bytes."""
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    try:
-        with gzip.open(path) if zipped else open(path, "rb") as file:
-            content = bytearray(file.read())  # not bytes: the array made of it can be written to
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read to its end ({error}); fetch it again") from error
+    with open_bytes(path) as file:
+        content = bytearray(file.read())  # not bytes: the array made of it can be written to
     if len(content) < 4 or content[:2] != b"\0\0":
         raise DataError(f"{path} is neither an idx file (as MNIST's are) nor a folder of PNG or JPEG files")
     kind, dimensions = content[2], content[3]
@@ -116,58 +129,75 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_folder(folder: Path) -> ImageSet:
-    files = _images_in(folder)
+    files = pictures_in(folder)
     if files:
-        return ImageSet(_read_pictures(files), None)
-    classes = {sub.name: found for sub in sorted(folder.iterdir()) if sub.is_dir() and (found := _images_in(sub))}
+        return ImageSet(read_pictures(files), None)
+    classes = {sub.name: found for sub in sorted(folder.iterdir()) if sub.is_dir() and (found := pictures_in(sub))}
     if not classes:
         raise DataError(f"{folder} has no PNG or JPEG files, nor subfolders with any")
     labels = np.repeat(np.arange(len(classes)), [len(found) for found in classes.values()])
-    return ImageSet(_read_pictures([file for found in classes.values() for file in found]), labels, tuple(classes))
+    return ImageSet(read_pictures([file for found in classes.values() for file in found]), labels, tuple(classes))
 
 
-def _images_in(folder: Path) -> list[Path]:
+def pictures_in(folder: Path) -> list[Path]:
+    """The PNG and JPEG files of a folder, by name."""
     return sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
 
 
-def _read_pictures(files: list[Path]) -> NDArray[np.uint8]:
-    """Headers first, so that sizes are known to agree before the one array that holds everything is made."""
+def read_pictures(files: Sequence[Path], size: int | None = None, colour: bool | None = None) -> NDArray[np.uint8]:
+    """Image files as one array.
+
+    size: the pixels in width and height that all are brought to; without, they must have one size already.
+    colour: three channels, or grey; without, three if any of the files has colours.
+    """
+    # Headers first, so that sizes are known to agree before the one array that holds everything is made.
     headers = [_header(file) for file in files]
-    width, height = headers[0][0]
-    for file, (size, _) in zip(files, headers, strict=True):
-        if size != (width, height):
+    width, height = headers[0][0] if size is None else (size, size)
+    for file, (own, _) in zip(files, headers, strict=True):
+        if size is None and own != (width, height):
             raise DataError(
-                f"{file} is {size[0]}×{size[1]} pixels, but {files[0].name} is {width}×{height}; "
-                f"bring all images to one size first"
+                f"{file} is {own[0]}×{own[1]} pixels, but {files[0].name} is {width}×{height}; bring all images to one "
+                "size first (of images with captions, data.size does)"
             )
-    colour = any(mode not in GREY_MODES for _, mode in headers)
+    if colour is None:
+        colour = any(mode not in GREY_MODES for _, mode in headers)
     pixels = np.empty((len(files), height, width, 3) if colour else (len(files), height, width), np.uint8)
     for index, file in enumerate(files):
-        pixels[index] = np.asarray(open_picture(file).convert("RGB" if colour else "L"))
+        pixels[index] = fitted(open_picture(file), width, height, colour)
     return pixels
+
+
+def fitted(picture: Image.Image, width: int, height: int, colour: bool) -> NDArray[np.uint8]:
+    """The largest part of these proportions in the middle of a picture, at this size: [height, width], or
+    [height, width, 3] in colour."""
+    picture = picture.convert("RGB" if colour else "L")
+    if picture.size == (width, height):
+        return np.asarray(picture)
+    scale = min(picture.width / width, picture.height / height)
+    left, top = (picture.width - scale * width) / 2, (picture.height - scale * height) / 2
+    box = (left, top, left + scale * width, top + scale * height)
+    return np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR, box=box))
 
 
 def open_picture(file: Path) -> Image.Image:
     """One image file, read to its end."""
-    _header(file)
-    try:
-        with Image.open(file) as picture:
-            picture.load()
-            return picture
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow reports damaged PNG data as a SyntaxError
-        raise _unreadable(file, error) from error
+    with _opened(file) as picture:
+        picture.load()
+        return picture
 
 
 def _header(file: Path) -> tuple[tuple[int, int], str]:
+    """Width and height of an image file, and Pillow's mode of it."""
+    with _opened(file) as picture:
+        return picture.size, picture.mode
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Image.Image]:
     try:
         with Image.open(file) as picture:
-            size, mode = picture.size, picture.mode
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
-        raise _unreadable(file, error) from error
-    if mode in DEEP_MODES:
-        raise DataError(f"{file} has more than 8 bits a pixel (Pillow mode {mode}); save it with 8")
-    return size, mode
-
-
-def _unreadable(file: Path, error: Exception) -> DataError:
-    return DataError(f"{file} is not a readable PNG or JPEG image ({error}); remove it or save it anew")
+            if picture.mode in DEEP_MODES:
+                raise DataError(f"{file} has more than 8 bits a pixel (Pillow mode {picture.mode}); save it with 8")
+            yield picture
+    except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # damaged PNG data: SyntaxError
+        raise DataError(f"{file} is not a readable PNG or JPEG image ({error}); remove it or save it anew") from error

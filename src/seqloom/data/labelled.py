@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from seqloom.data.corpora import resolve
 from seqloom.errors import DataError
-from seqloom.text.reading import read_lines, read_records, refuse_half_characters
+from seqloom.text.reading import is_jsonl, read_columns, read_lines, read_records
+from seqloom.text.words import WordTokenizer
 
 COMMENT = "-DOCSTART-"  # a line of the CoNLL formats that is no word
 FORMATS = "label, tab, text in a .tsv file, records in a .jsonl file, or a folder with a file of texts for each label"
@@ -21,12 +22,35 @@ class TaggedSentence(NamedTuple):
     words: list[str]
     tags: list[str]
 
+    @property
+    def text(self) -> str:
+        """The sentence, its words apart by spaces."""
+        return " ".join(self.words)
+
+    @property
+    def labels(self) -> list[str]:
+        """What is to be predicted."""
+        return self.tags
+
+    def split(self, tokenizer: WordTokenizer) -> list[str]:
+        """The words that a model reads: they are split already."""
+        return self.words
+
 
 class LabelledText(NamedTuple):
     """A text and its label."""
 
     text: str
     label: str
+
+    @property
+    def labels(self) -> list[str]:
+        """What is to be predicted."""
+        return [self.label]
+
+    def split(self, tokenizer: WordTokenizer) -> list[str]:
+        """The words that a model reads; of a text without words, one that no vocabulary has."""
+        return tokenizer.pieces(self.text) or [""]
 
 
 Example = TypeVar("Example", TaggedSentence, LabelledText)
@@ -78,10 +102,10 @@ def read_labelled(
             found = [text for file in sorted(folder.iterdir()) if file.is_file() for text in _of_class(file)]
             if len({text.label for text in found}) < 2:
                 raise DataError(f"{folder}: a folder of texts needs a file for each of two labels or more")
-        elif resolve(name).name.lower().endswith((".jsonl", ".jsonl.gz")):
+        elif is_jsonl(resolve(name)):
             found = list(_records(resolve(name), label_field, text_field))
         else:
-            found = list(_table(resolve(name)))
+            found = [LabelledText(text, label) for _, label, text in read_columns(resolve(name), "label", "text")]
         if not found:
             raise DataError(f"{name}: there are no texts with labels: {FORMATS}")
         texts += found
@@ -93,38 +117,17 @@ def _of_class(path: Path) -> Iterator[LabelledText]:
     return (LabelledText(line.strip(), label) for line in read_lines(path) if line.strip())
 
 
-def _table(path: Path) -> Iterator[LabelledText]:
-    for number, line in enumerate(read_lines(path), start=1):
-        label, tab, text = line.partition("\t")
-        if not line.strip():
-            continue
-        if not tab or not label.strip() or not text.strip():
-            missing = "tab" if not tab else "label" if not label.strip() else "text"
-            raise DataError(f"{path}, line {number}: no {missing}; a line is label, tab, text")
-        yield LabelledText(text.strip(), label.strip())
-
-
 def _records(path: Path, label_field: str, text_field: str) -> Iterator[LabelledText]:
-    for where, record in read_records(path):
-        if not isinstance(record, dict):
-            raise DataError(
-                f'{where}: a record must be an object such as {{"{label_field}": ..., "{text_field}": ...}}'
-            )
-        text = _value(record, text_field, "data.text_field", where)
-        if not isinstance(text, str) or not text.strip():
-            raise DataError(f"{where}: the value of {text_field!r} is no text; set data.text_field to the right key")
-        refuse_half_characters(text, text_field, where)
-        label = _value(record, label_field, "data.label_field", where)
+    for record in read_records(path, label_field, text_field):
+        text = record.text(text_field, "data.text_field").strip()
+        if not text:
+            raise DataError(f"{record.where}: the value of {text_field!r} is blank; set data.text_field to another key")
+        label = record.value(label_field, "data.label_field")
         if not isinstance(label, str | int | bool) or label == "":
-            raise DataError(f"{where}: the value of {label_field!r} is no label; set data.label_field to the right key")
-        yield LabelledText(text.strip(), str(label))
-
-
-def _value(record: dict[str, Any], field: str, key: str, where: str) -> Any:
-    if field not in record:
-        keys = ", ".join(map(repr, record)) or "none"
-        raise DataError(f"{where}: the record has no key {field!r} (its keys: {keys}); set {key} to the right one")
-    return record[field]
+            raise DataError(
+                f"{record.where}: the value of {label_field!r} is no label; set data.label_field to the right key"
+            )
+        yield LabelledText(text, str(label))
 
 
 def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], list[Example]]:
@@ -134,8 +137,7 @@ def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], l
     """
     sides: tuple[list[Example], list[Example]] = ([], [])
     for example in examples:
-        words = " ".join(example.words) if isinstance(example, TaggedSentence) else example.text
-        number = int.from_bytes(hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+        number = int.from_bytes(hashlib.blake2b(example.text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
         sides[number < fraction * 2**64].append(example)
     if not all(sides):
         raise DataError(

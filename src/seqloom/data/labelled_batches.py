@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqloom.text.special import PAD
-
-Numbers = NDArray[np.int64]
+from seqloom.data.batch import Batch, Numbers
+from seqloom.data.ragged import Ragged, padded
+from seqloom.data.stream import Sequences
 
 
 @dataclass(frozen=True)
-class LabelledBatch:
+class LabelledBatch(Batch):
     """Rows of words, padded."""
 
     ids: Tensor
@@ -29,6 +29,8 @@ class LabelledBatch:
     lengths: Tensor
     """[rows]: words."""
 
+    counted = ("tokens",)
+
     @cached_property
     def tokens(self) -> int:
         """How many labels there are to predict."""
@@ -39,17 +41,9 @@ class LabelledBatch:
         """[rows, time]: True where a word stands."""
         return torch.arange(self.ids.size(1), device=self.ids.device) < self.lengths.unsqueeze(1)
 
-    def to(self, device: torch.device) -> LabelledBatch:
-        """The same batch on `device`."""
-        layers = None if self.layers is None else self.layers.to(device, non_blocking=True)
-        ids, targets, lengths = (tensor.to(device) for tensor in (self.ids, self.targets, self.lengths))
-        moved = LabelledBatch(ids, layers, targets, lengths)
-        vars(moved)["tokens"] = self.tokens  # counted here: a GPU would be waited for
-        return moved
-
 
 @dataclass(frozen=True)
-class LabelledSentences:
+class LabelledSentences(Sequences):
     """Sentences by number, their words one after the other; each has one word at least."""
 
     ids: NDArray[np.int64]
@@ -62,14 +56,10 @@ class LabelledSentences:
     layers: NDArray[Any] | None = None
     """[words, layers, width]: contextual vectors."""
 
-    def __len__(self) -> int:
-        return len(self.sizes)
-
     @cached_property
-    def starts(self) -> Numbers:
-        """[sentences]: where each begins."""
-        starts: Numbers = np.cumsum(self.sizes) - self.sizes
-        return starts
+    def words(self) -> Ragged:
+        """The words of each sentence."""
+        return Ragged.of_lengths(self.ids, self.sizes)
 
     @property
     def lengths(self) -> Numbers:
@@ -77,25 +67,18 @@ class LabelledSentences:
         return self.sizes
 
     def targets(self, numbers: Numbers) -> int:
-        """How many labels these sentences have."""
         return int(self.sizes[numbers].sum()) if self.by_word else len(numbers)
 
     def batch(self, numbers: Numbers) -> LabelledBatch:
-        """The batch of these sentences."""
-        sizes = self.sizes[numbers]
-        steps = np.arange(sizes.max())
-        inside = steps < sizes[:, None]  # [rows, time]
-        places = (self.starts[numbers][:, None] + steps)[inside]
-        targets = _filled(inside, self.labels[places], 0) if self.by_word else self.labels[numbers]
+        ids, lengths = padded(self.words, numbers)
+        if self.by_word:
+            targets, _ = padded(Ragged(self.labels, self.words.offsets), numbers, filler=0)
+        else:
+            targets = torch.from_numpy(self.labels[numbers])
         layers = None
         if self.layers is not None:
-            layers = torch.zeros(*inside.shape, *self.layers.shape[1:])
-            layers[torch.from_numpy(inside)] = torch.from_numpy(self.layers[places].astype(np.float32))
-        ids = torch.from_numpy(_filled(inside, self.ids[places], PAD))
-        return LabelledBatch(ids, layers, torch.from_numpy(targets), torch.from_numpy(sizes))
-
-
-def _filled(inside: NDArray[np.bool_], values: NDArray[np.int64], other: int) -> NDArray[np.int64]:
-    rows = np.full(inside.shape, other, np.int64)
-    rows[inside] = values
-    return rows
+            layers = torch.zeros(*ids.shape, *self.layers.shape[1:])
+            for row, number in enumerate(numbers):
+                first, last = self.words.offsets[number : number + 2]
+                layers[row, : last - first] = torch.from_numpy(self.layers[first:last].astype(np.float32))
+        return LabelledBatch(ids, layers, targets, lengths, numbers=numbers)

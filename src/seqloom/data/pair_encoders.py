@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from seqloom.data.pair_batches import EncodedPairs
 from seqloom.data.pairs import Pair
 from seqloom.data.ragged import Ragged
 from seqloom.data.store import TokenStore
-from seqloom.text import Tokenizer
 from seqloom.text.open_words import encode_targets
+from seqloom.text.tokenizer import Tokenizer
 
 Dtype = np.dtype[np.unsignedinteger]
-
-
-class EncodedPairs(NamedTuple):
-    """Sources and targets as ids, each ending in `<eos>`."""
-
-    source: Ragged
-    target: Ragged
 
 
 @dataclass(frozen=True)
@@ -51,14 +44,6 @@ class OpenPairs:
     """Both sides under one tokeniser, with numbers from its size on for the unknown words of each source."""
 
     tokenizer: Tokenizer
-
-    @property
-    def source_tokenizer(self) -> Tokenizer:
-        return self.tokenizer
-
-    @property
-    def target_tokenizer(self) -> Tokenizer:
-        return self.tokenizer
 
     @property
     def recipe(self) -> list[str]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from seqloom.data.batch import Numbers
+from seqloom.data.pair_batches import EncodedPairs
 from seqloom.data.pair_encoders import Dtype, PairEncoder
 from seqloom.data.pairs import Pair, PairCorpus
 from seqloom.data.ragged import Ragged
@@ -19,10 +23,10 @@ from seqloom.data.store import cache_folder
 from seqloom.errors import DataError
 from seqloom.files import atomic_folder, write_json
 from seqloom.text.chunks import in_chunks
-from seqloom.text.special import UNK
 
 CHUNK = 1 << 20  # characters encoded at a time
-FORMAT = 1  # raise when the files change shape: old stores are then built anew
+FORMAT = 3  # raise when the files change shape: old stores are then built anew
+BETWEEN = b"\xff"  # two references: a byte that no text has in UTF-8
 
 
 @dataclass(frozen=True)
@@ -34,28 +38,14 @@ class PairLimits:
     max_ratio: float | None = None
     """Tokens of the longer side by those of the shorter one, `<eos>` counted."""
 
-    def too_long(self, longer: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Where the longer side has too many tokens."""
-        return longer > (self.max_length if self.max_length is not None else np.inf)
-
-    def unequal(self, longer: NDArray[np.int64], shorter: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Where one side is too many times as long as the other."""
-        return longer > shorter * (self.max_ratio if self.max_ratio is not None else np.inf)
-
 
 @dataclass(frozen=True)
 class PairTotals:
     """What a store counts: what it holds, and what was dropped on the way."""
 
     pairs: int
-    source_tokens: int
-    """`<eos>` of each source included."""
     target_tokens: int
     """`<eos>` of each target included."""
-    source_unknown: int
-    """Tokens that the vocabulary does not know."""
-    target_unknown: int
-    """Tokens that became `<unk>`: with an open vocabulary, those that cannot be copied from their source either."""
     blank: int
     """Dropped: a side without text."""
     too_long: int
@@ -76,13 +66,11 @@ class PairTotals:
 
 
 @dataclass(frozen=True)
-class PairStore:
-    """The pairs of a corpus as ids, source and first target, each ending in `<eos>`."""
+class PairStore(EncodedPairs):
+    """The pairs of a corpus as ids, source and first target, and the texts of all their references."""
 
-    source: Ragged
-    target: Ragged
-    kept: NDArray[np.int64]
-    """[pairs]: where each stands in the corpus, whose pairs may have been too long to be here."""
+    reference_bytes: Ragged
+    """Of each pair: UTF-8, with `BETWEEN` between two references."""
     totals: PairTotals
 
     @classmethod
@@ -91,15 +79,14 @@ class PairStore:
         header = json.loads((folder / "store.json").read_text(encoding="utf-8"))
         totals = PairTotals(**header["totals"])
 
-        def mapped(name: str, dtype: str, size: int) -> NDArray[Any]:
-            return np.memmap(folder / f"{name}.bin", dtype, "r", shape=(size,)).view(np.ndarray)
+        def mapped(file: str, dtype: str, size: int) -> NDArray[Any]:
+            return np.memmap(folder / f"{file}.bin", dtype, "r", shape=(size,)).view(np.ndarray)
 
-        def side(name: str, tokens: int) -> Ragged:
+        def side(name: str) -> Ragged:
             offsets = mapped(f"{name}-offsets", "int64", totals.pairs + 1)
-            return Ragged(mapped(name, header["dtypes"][name], tokens), offsets)
+            return Ragged(mapped(name, header["dtypes"][name], int(offsets[-1])), offsets)
 
-        source, target = side("source", totals.source_tokens), side("target", totals.target_tokens)
-        return cls(source, target, mapped("kept", "int64", totals.pairs), totals)
+        return cls(side("source"), side("target"), side("references"), totals)
 
     @staticmethod
     def folder(corpus: PairCorpus, encoder: PairEncoder, limits: PairLimits) -> Path:
@@ -109,50 +96,34 @@ class PairStore:
 
     @classmethod
     def build(
-        cls,
-        pairs: Iterable[Pair],
-        encoder: PairEncoder,
-        folder: Path,
-        limits: PairLimits | None = None,
+        cls, pairs: Iterable[Pair], encoder: PairEncoder, folder: Path, limits: PairLimits | None = None
     ) -> PairStore:
         """Encode `pairs` in a stream into `folder`; blank ones, and those over the limits, are dropped and counted."""
         limits = limits or PairLimits()
-        read = blank = too_long = unequal = source_unknown = target_unknown = 0
+        kept, dropped = 0, Counter(blank=0, too_long=0, unequal=0)
         source_dtype, target_dtype = encoder.dtypes
         with atomic_folder(folder) as temporary:
             source = _Side(temporary, "source", source_dtype)
             target = _Side(temporary, "target", target_dtype)
+            references = _Side(temporary, "references", np.dtype(np.uint8))
             for chunk in in_chunks(pairs, _length, CHUNK):
                 whole = [pair for pair in chunk if not pair.blank]
-                sources, targets = encoder.encode(whole)
+                encoded = encoder.encode(whole)
+                sources, targets = encoded.source, encoded.target
                 longer = np.maximum(sources.lengths, targets.lengths)
-                long = limits.too_long(longer)
-                skewed = limits.unequal(longer, np.minimum(sources.lengths, targets.lengths)) & ~long
+                shorter = np.minimum(sources.lengths, targets.lengths)
+                long = longer > (limits.max_length or np.inf)
+                skewed = (longer > shorter * (limits.max_ratio or np.inf)) & ~long
                 keep = ~(long | skewed)
-                sources, targets = sources.where(keep), targets.where(keep)
-                source.append(sources)
-                target.append(targets)
-                known = encoder.source_tokenizer.size
-                source_unknown += int(np.count_nonzero((sources.tokens == UNK) | (sources.tokens >= known)))
-                target_unknown += int(np.count_nonzero(targets.tokens == UNK))
-                _append(temporary / "kept.bin", read + np.flatnonzero(keep))
-                read += len(whole)
-                blank += len(chunk) - len(whole)
-                too_long += int(long.sum())
-                unequal += int(skewed.sum())
-            totals = PairTotals(
-                pairs=read - too_long - unequal,
-                source_tokens=source.tokens,
-                target_tokens=target.tokens,
-                source_unknown=source_unknown,
-                target_unknown=target_unknown,
-                blank=blank,
-                too_long=too_long,
-                unequal=unequal,
-            )
+                source.append(sources.where(keep))
+                target.append(targets.where(keep))
+                references.append(_bytes(compress(whole, keep)))
+                kept += int(keep.sum())
+                dropped.update(blank=len(chunk) - len(whole), too_long=int(long.sum()), unequal=int(skewed.sum()))
+            totals = PairTotals(kept, target.tokens, **dropped)
             if not totals.pairs:
                 raise _NothingLeft(totals, limits)
-            dtypes = {"source": source_dtype.name, "target": target_dtype.name}
+            dtypes = {"source": source_dtype.name, "target": target_dtype.name, "references": "uint8"}
             write_json(temporary / "store.json", {"format": FORMAT, "dtypes": dtypes, "totals": asdict(totals)})
         return cls.open(folder)
 
@@ -167,17 +138,10 @@ class PairStore:
         except _NothingLeft as error:
             raise error.located(corpus) from error
 
-    def pairs(self, corpus: PairCorpus) -> Iterator[Pair]:
-        """The texts of what the store holds, all references with them, read again from the corpus it was made from."""
-        kept = map(int, self.kept)
-        wanted = next(kept, None)
-        for row, pair in enumerate(corpus):
-            if row == wanted:
-                yield pair
-                wanted = next(kept, None)
-
-    def __len__(self) -> int:
-        return self.totals.pairs
+    def references(self, numbers: Numbers) -> list[tuple[str, ...]]:
+        """The texts of all references of each of these pairs; the first is the target that training uses."""
+        written = (self.reference_bytes[number].tobytes() for number in numbers.tolist())
+        return [tuple(text.decode() for text in texts.split(BETWEEN)) for texts in written]
 
 
 class _Side:
@@ -192,6 +156,14 @@ class _Side:
         _append(self._ids_file, some.tokens.astype(self.dtype))
         _append(self._offsets_file, self.tokens + some.offsets[1:])
         self.tokens += len(some.tokens)
+
+
+def _bytes(pairs: Iterable[Pair]) -> Ragged:
+    """The bytes of all references of each pair."""
+    texts = [BETWEEN.join(target.encode() for target in pair.targets) for pair in pairs]
+    return Ragged.of_lengths(
+        np.frombuffer(b"".join(texts), np.uint8), np.array([len(text) for text in texts], np.int64)
+    )
 
 
 def _append(path: Path, array: NDArray[Any]) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from seqloom.data.corpora import BundledCorpus, bundled, resolve
 from seqloom.data.corpus import Corpus
 from seqloom.errors import DataError
-from seqloom.text.reading import read_lines, read_records, refuse_half_characters
+from seqloom.text.reading import is_jsonl, read_lines, read_records
 
 CREDIT = "CC-BY "  # so begins the column of Tatoeba's tables that says whom to thank: it is no reference
 
@@ -55,6 +55,7 @@ class PairCorpus:
     files: tuple[tuple[Path, ...], ...]
     source_field: str = "source"
     target_field: str = "target"
+    """The keys of a JSONL record that hold source and target."""
     part: Part | None = None
 
     @classmethod
@@ -87,7 +88,7 @@ class PairCorpus:
         for paths in self.files:
             if len(paths) > 1:
                 yield from _aligned(paths)
-            elif _is_jsonl(paths[0]):
+            elif is_jsonl(paths[0]):
                 yield from _records(paths[0], self.source_field, self.target_field)
             else:
                 yield from _table(paths[0])
@@ -107,15 +108,11 @@ class PairCorpus:
     @cached_property
     def fingerprint(self) -> str:
         """Changes when a file's content, or how it is read, changes."""
-        kinds = [f"{len(paths)}{_is_jsonl(paths[0])}" for paths in self.files]
+        kinds = [f"{len(paths)}{is_jsonl(paths[0])}" for paths in self.files]
         contents = [Corpus(paths, "file").fingerprint for paths in self.files]
         part = (self.part.cut, self.part.held_out) if self.part else None  # which rows return follows from the content
-        return hashlib.sha256(json.dumps([*self.fields, part, kinds, contents]).encode()).hexdigest()
-
-    @property
-    def fields(self) -> tuple[str, str]:
-        """The keys of a JSONL record that hold source and target."""
-        return self.source_field, self.target_field
+        recipe = [self.source_field, self.target_field, part, kinds, contents]
+        return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
 
     def hold_out(self, fraction: float) -> tuple[PairCorpus, PairCorpus]:
         """Cut the last `fraction` of the pairs off: (training part, validation part).
@@ -130,6 +127,14 @@ class PairCorpus:
 
     def __str__(self) -> str:
         return ", ".join(str(path) for paths in self.files for path in paths)
+
+
+def grouped(pairs: Iterable[Pair]) -> list[Pair]:
+    """Pairs with the same source as one, in order of first appearance; references that repeat count once."""
+    targets: dict[str, dict[str, None]] = {}
+    for pair in pairs:
+        targets.setdefault(pair.source, {}).update(dict.fromkeys(pair.targets))
+    return [Pair(source, tuple(several)) for source, several in targets.items()]
 
 
 @lru_cache
@@ -194,15 +199,11 @@ def _paths(name: str) -> tuple[Path, ...]:
 
 
 def _has_fields(corpus: BundledCorpus) -> bool:
-    return all(_is_jsonl(corpus.path(part)) for part in corpus.files)
-
-
-def _is_jsonl(path: Path) -> bool:
-    return path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+    return all(is_jsonl(corpus.path(part)) for part in corpus.files)
 
 
 def _is_table(path: Path) -> bool:
-    return _is_jsonl(path) or path.name.lower().endswith((".tsv", ".tsv.gz"))
+    return is_jsonl(path) or path.name.lower().endswith((".tsv", ".tsv.gz"))
 
 
 # ----------------------------------------------------------------------------------------------------------- reading
@@ -236,28 +237,6 @@ def _table(path: Path) -> Iterator[Pair]:
 
 
 def _records(path: Path, source_field: str, target_field: str) -> Iterator[Pair]:
-    for where, record in read_records(path):
-        if not isinstance(record, dict):
-            example = f'{{"{source_field}": "...", "{target_field}": "..."}}'
-            raise DataError(f"{where}: a record must be an object such as {example}")
-        source, target = (_value(record, field, where) for field in (source_field, target_field))
-        if not isinstance(source, str):
-            raise DataError(f"{where}: the value of {source_field!r} is not a string{_advice(record)}")
-        targets = target if isinstance(target, list) else [target]
-        if not all(isinstance(text, str) for text in targets):
-            raise DataError(f"{where}: the value of {target_field!r} is no string and no list of them{_advice(record)}")
-        refuse_half_characters(source, source_field, where)
-        for text in targets:
-            refuse_half_characters(text, target_field, where)
-        yield _pair(source, targets)
-
-
-def _value(record: dict[str, Any], field: str, where: str) -> Any:
-    if field not in record:
-        raise DataError(f"{where}: the record has no key {field!r}{_advice(record)}")
-    return record[field]
-
-
-def _advice(record: dict[str, Any]) -> str:
-    keys = ", ".join(map(repr, record)) or "none"
-    return f" (its keys: {keys}); set data.source_field and data.target_field to the right ones"
+    for record in read_records(path, source_field, target_field):
+        source = record.text(source_field, "data.source_field")
+        yield _pair(source, record.texts(target_field, "data.target_field"))

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from seqloom.text import Tokenizer
 from seqloom.text.open_words import encode_sources
+from seqloom.text.special import PAD
+from seqloom.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,20 @@ class Ragged:
         """How long each sequence is."""
         return np.diff(self.offsets)
 
+    def lengths_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How long some sequences are."""
+        return self.offsets[numbers + 1] - self.offsets[numbers]
+
     def where(self, keep: NDArray[np.bool_]) -> Ragged:
         """Only the sequences that are to be kept."""
         return self.of_lengths(self.tokens[np.repeat(keep, self.lengths)], self.lengths[keep])
+
+
+def padded(sequences: Ragged, numbers: NDArray[np.int64], filler: int = PAD) -> tuple[Tensor, Tensor]:
+    """Some sequences, [rows, longest] padded with `<pad>` or another number, and their lengths [rows]."""
+    starts, lengths = sequences.offsets[numbers], sequences.lengths_of(numbers)
+    steps = np.arange(lengths.max())
+    real = steps < lengths[:, None]  # [rows, longest]
+    ids = np.full(real.shape, filler, np.int64)
+    ids[real] = sequences.tokens[(starts[:, None] + steps)[real]]
+    return torch.from_numpy(ids), torch.from_numpy(lengths)

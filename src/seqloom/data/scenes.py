@@ -120,21 +120,19 @@ def _paint(scene: Scene, things: Sequence[NDArray[np.uint8]], random: np.random.
 def load_things(part: str) -> tuple[NDArray[np.uint8], ...]:
     """The pictures of each thing that scenes of a part are made of, [pictures, 16, 16] by the order of NAMES."""
     digits, clothes = load_images("digits"), load_images("fashion:test" if part == "test" else "fashion")
-    assert digits.labels is not None
-    assert clothes.labels is not None
-    found = []
-    for digit in range(len(DIGITS)):
-        alike = digits.images[digits.labels == digit]
-        found.append(alike[_share(len(alike), part, {"train": (0.0, 0.8), "valid": (0.8, 0.9), "test": (0.9, 1.0)})])
-    for label in CLOTHES:
-        alike = clothes.images[clothes.labels == label]
-        found.append(alike[_share(len(alike), part, {"train": (0.0, 0.9), "valid": (0.9, 1.0), "test": (0.0, 1.0)})])
-    return tuple(_resized(pictures) for pictures in found)
+    pictures = []
+    for images, labels, shares in (
+        (digits, range(len(DIGITS)), {"train": (0.0, 0.8), "valid": (0.8, 0.9), "test": (0.9, 1.0)}),
+        (clothes, CLOTHES, {"train": (0.0, 0.9), "valid": (0.9, 1.0), "test": (0.0, 1.0)}),
+    ):
+        for label in labels:
+            alike = images.images[images.labels == label]
+            pictures.append(_resized(alike[_share(len(alike), *shares[part])]))
+    return tuple(pictures)
 
 
-def _share(count: int, part: str, shares: dict[str, tuple[float, float]]) -> NDArray[np.int64]:
+def _share(count: int, first: float, last: float) -> NDArray[np.int64]:
     """The pictures that a part may use: writers of digits come in all parts, their digits in one."""
-    first, last = shares[part]
     return np.random.default_rng(0).permutation(count)[round(first * count) : round(last * count)]
 
 

@@ -15,27 +15,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from seqloom.data.batch import Batch, Numbers
 from seqloom.data.characters import spell, spell_specials
 from seqloom.data.store import TokenStore
+from seqloom.data.stream import Sequences
 from seqloom.errors import DataError
 from seqloom.text.special import BOS, EOS, PAD, UNK
 from seqloom.text.vocabulary import Vocabulary
 
-Numbers = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
-class SentenceBatch:
+class SentenceBatch(Batch):
     """Sentences from `<bos>` to `<eos>`, padded with `<pad>`; every distinct word of theirs is read once."""
 
     words: Tensor
     """[distinct] ids, or [distinct, characters] codes: what the input layer reads."""
-    places: Tensor
+    word_index: Tensor
     """[rows, time]: which of the words stands where."""
     targets: Tensor
     """[rows, time]: ids of the words; `<unk>` for those that are not predicted."""
     lengths: Tensor
     """[rows]: `<bos>` and `<eos>` counted."""
+
+    counted = ("tokens", "steps")
 
     @cached_property
     def tokens(self) -> int:
@@ -49,17 +51,13 @@ class SentenceBatch:
         real = torch.arange(self.targets.size(1)) < (self.lengths - 1).unsqueeze(1)
         return real.flatten().nonzero().squeeze(1)
 
-    def to(self, device: torch.device) -> SentenceBatch:
-        """The same batch on `device`."""
-        tensors = (self.words, self.places, self.targets, self.lengths)
-        moved = SentenceBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
-        vars(moved)["tokens"] = self.tokens  # counted and found here: a GPU would be waited for
-        vars(moved)["steps"] = self.steps.to(device, non_blocking=True)
-        return moved
+    def rows(self, first: int, last: int) -> SentenceBatch:
+        """The rows from `first` up to `last`; words that do not stand there any more are still read."""
+        return replace(super().rows(first, last), words=self.words)
 
 
 @dataclass(frozen=True)
-class Sentences:
+class Sentences(Sequences):
     """Sentences by number: words that stand one after the other in `ids`."""
 
     ids: NDArray[np.integer]
@@ -101,9 +99,6 @@ class Sentences:
             spelling = np.concatenate([spelling, spell(list(others), characters)])
         return cls(np.array(flat, np.int64), np.cumsum(sizes) - sizes, sizes, known, spelling)
 
-    def __len__(self) -> int:
-        return len(self.starts)
-
     def cut(self, longest: int) -> Sentences:
         """The same words in sentences of no more than `longest`: longer ones are cut into even pieces."""
         counts = np.maximum(1, -(-self.sizes // longest))
@@ -118,7 +113,6 @@ class Sentences:
         return self.sizes + 2
 
     def targets(self, numbers: Numbers) -> int:
-        """How many words both directions predict."""
         return 2 * int((self.sizes[numbers] + 1).sum())
 
     def predicted(self) -> NDArray[np.int64]:
@@ -128,19 +122,19 @@ class Sentences:
         return np.concatenate([np.where(words < self.known, words, UNK), ends])
 
     def batch(self, numbers: Numbers) -> SentenceBatch:
-        """The batch of these sentences."""
         sizes = self.sizes[numbers][:, None]
         steps = np.arange(sizes.max() + 2)
         inside = (steps > 0) & (steps <= sizes)  # [rows, time]
         ids = np.where(steps == 0, BOS, np.where(steps == sizes + 1, EOS, PAD))
         ids[inside] = self.ids[(self.starts[numbers][:, None] + steps - 1)[inside]]
-        distinct, places = np.unique(ids, return_inverse=True)
+        distinct, index = np.unique(ids, return_inverse=True)
         words = np.where(distinct < self.known, distinct, UNK) if self.spelling is None else self.spelling[distinct]
         return SentenceBatch(
             torch.from_numpy(words.astype(np.int64)),
-            torch.from_numpy(places.reshape(ids.shape)),
+            torch.from_numpy(index.reshape(ids.shape)),
             torch.from_numpy(np.where(ids < self.known, ids, UNK)),
             torch.from_numpy(self.lengths[numbers]),
+            numbers=numbers,
         )
 
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from seqloom.data.corpus import Corpus
 from seqloom.errors import DataError
 from seqloom.files import atomic_folder, write_json
-from seqloom.text import Tokenizer, count_words
 from seqloom.text.chunks import in_chunks
 from seqloom.text.special import EOS, UNK
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.words import count_words
 
 CHUNK = 1 << 20  # characters encoded at a time
 FORMAT = 2  # raise when the files change shape: old stores are then built anew

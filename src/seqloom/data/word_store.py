@@ -7,8 +7,6 @@ numbers, which waited in a file, become ids.
 from __future__ import annotations
 
 import codecs
-import gzip
-import zlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -18,14 +16,15 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from seqloom.config.schema import WhitespaceText
+from seqloom.config.schema.text import WhitespaceText
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import TokenStore, Totals, cache_folder, write_header
 from seqloom.errors import DataError
 from seqloom.files import atomic_folder
-from seqloom.text import UNK, Vocabulary, WhitespaceTokenizer, count_words
-from seqloom.text.reading import GZIP_MAGIC
-from seqloom.text.special import SPECIALS
+from seqloom.text.reading import is_jsonl, open_bytes
+from seqloom.text.special import SPECIALS, UNK
+from seqloom.text.vocabulary import Vocabulary
+from seqloom.text.words import WhitespaceTokenizer, count_words
 
 BLOCK = 1 << 22  # bytes read at a time, and on to the end of the line
 
@@ -39,7 +38,7 @@ def learn_words(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceToken
     if _is_plain(corpus) and not config.lowercase:
         try:
             return _learn(corpus, config)
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError, DataError):
+        except (UnicodeDecodeError, DataError):
             pass
     tokenizer = WhitespaceTokenizer.train(corpus, **config.model_dump(exclude={"kind"}))
     return tokenizer, TokenStore.of(corpus, tokenizer)
@@ -47,7 +46,7 @@ def learn_words(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceToken
 
 def _is_plain(corpus: Corpus) -> bool:
     """Whether the units are all the lines of text files."""
-    records = any(path.name.lower().endswith((".jsonl", ".jsonl.gz")) for path in corpus.paths)
+    records = any(map(is_jsonl, corpus.paths))
     return corpus.unit == "line" and not records and corpus.start == 0 and corpus.stop is None
 
 
@@ -98,8 +97,7 @@ def _write(folder: Path, numbers: IO[bytes], final: NDArray[np.unsignedinteger],
 def _blocks(corpus: Corpus) -> Iterator[bytes]:
     """The bytes of all files, some whole lines at a time, without byte order marks."""
     for path in corpus.paths:
-        with open(path, "rb") as raw:
-            file = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == GZIP_MAGIC else raw
+        with open_bytes(path) as file:
             mark = codecs.BOM_UTF8
             while block := file.read(BLOCK):
                 yield (block + file.readline()).removeprefix(mark)

@@ -38,19 +38,19 @@ class Ensemble:
             state.put(str(number), _moved(model.start(size, source), self.device))
         return state
 
-    def read(self, state: State, tokens: Tensor) -> tuple[list[Tensor], State]:
+    def read_each(self, state: State, tokens: Tensor) -> tuple[list[Tensor], State]:
         """Read tokens [batch, time]; return each model's log p(next | all read so far), [batch, vocabulary]."""
         after = State(position=state.position + tokens.shape[1])
         log_probs = []
         for number, (model, device) in enumerate(zip(self.models, self._devices, strict=True)):
             part = _moved(state.part(str(number)), device)
-            found, part = model.read(part, tokens.to(device))
-            log_probs.append(found.to(self.device))
+            own_log_probs, part = model.read(part, tokens.to(device))
+            log_probs.append(own_log_probs.to(self.device))
             after.put(str(number), _moved(part, self.device))
         return log_probs, after
 
 
-class Fusion:
+class Fusion(Ensemble):
     """score(x_t | h) = log p(x_t | h) + Σ_i β_i log p_i(x_t | h),  β_i > 0 (Gulcehre et al. 2015)
 
     A `StepModel` whose `log_probs` are these scores: not normalised, so what a decoder reports as log-probability is
@@ -59,17 +59,11 @@ class Fusion:
 
     def __init__(self, model: StepModel, others: Sequence[tuple[StepModel, float]]) -> None:
         self.weights = [check_weight(weight) for _, weight in others]
-        self._ensemble = Ensemble([model, *(other for other, _ in others)])
-        self.vocabulary_size = model.vocabulary_size
-        self.device = self._ensemble.device
-
-    def start(self, size: int, source: Any = None) -> State:
-        """The state of `size` sequences before anything was read."""
-        return self._ensemble.start(size, source)
+        super().__init__([model, *(other for other, _ in others)])
 
     def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read tokens [batch, time]; return the scores of what may come next [batch, vocabulary] and the new state."""
-        (scores, *others), state = self._ensemble.read(state, tokens)
+        (scores, *others), state = self.read_each(state, tokens)
         for weight, log_probs in zip(self.weights, others, strict=True):
             scores = scores + weight * log_probs
         return scores, state

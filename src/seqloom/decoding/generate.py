@@ -21,13 +21,13 @@ from seqloom.text.special import EOS, UNK
 
 
 class Emission(NamedTuple):
-    """A token, as soon as it is generated."""
+    """The tokens of one step, as soon as they are generated."""
 
-    row: int
-    """Which sequence it continues: prompt × samples + sample."""
-    token: int
-    log_prob: float
-    """Natural log-probability of the token, under the model as it is."""
+    rows: NDArray[np.int64]
+    """Which sequences they continue, in order: prompt × samples + sample."""
+    tokens: NDArray[np.int64]
+    log_probs: NDArray[np.float64]
+    """Natural log-probability of each token, under the model as it is."""
 
 
 def generate(
@@ -45,7 +45,7 @@ def generate(
     """
     if not prompts:
         return []
-    said = list(_said(model, prompts, chooser, limits, source, samples, numbers))
+    said = list(stream(model, prompts, chooser, limits, source, samples, numbers))
     total = np.zeros(len(prompts) * samples)
     for rows, _, log_probs in said:
         total[rows] += log_probs
@@ -55,6 +55,7 @@ def generate(
     return [Hypothesis(tuple(text.tolist()), sum_, sum_) for text, sum_ in zip(texts, total.tolist(), strict=True)]
 
 
+@torch.no_grad()  # not inference_mode: a model may keep a table it makes here, and be trained with it later
 def stream(
     model: StepModel,
     prompts: Sequence[Prompt],
@@ -64,7 +65,7 @@ def stream(
     samples: int = 1,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Emission]:
-    """Yield the tokens of all continuations as they are generated, step by step, in order of rows within a step.
+    """Yield the tokens of all continuations as they are generated, step by step.
 
     A row ends with `<eos>` or with its `limits.max_length`-th token. Where no token at all is possible it ends with
     `<eos>`, at log-probability -inf.
@@ -76,21 +77,6 @@ def stream(
     numbers: those of the prompts within the whole job; counted from 0 when not given. Random draws depend on them, so
         that a job gives the same text however it is cut into batches.
     """
-    for rows, tokens, log_probs in _said(model, prompts, chooser, limits, source, samples, numbers):
-        yield from map(Emission, rows.tolist(), tokens.tolist(), log_probs.tolist())
-
-
-@torch.no_grad()  # not inference_mode: a model may keep a table it makes here, and be trained with it later
-def _said(
-    model: StepModel,
-    prompts: Sequence[Prompt],
-    chooser: Chooser,
-    limits: Limits,
-    source: Any,
-    samples: int,
-    numbers: Sequence[int] | None,
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
-    """The rows that say something at a step, in order, what each says and its log-probability."""
     if samples < 1:
         raise ConfigError(f"samples must be at least 1, not {samples}")
     if not prompts:
@@ -123,12 +109,13 @@ def _said(
         dropping = False
         while messages and (len(messages) > behind or dropping or not (alive & goes_on).any()):
             then, message = messages.popleft()
-            tokens, found = message.read()
-            tokens = np.where(found == IMPOSSIBLE, EOS, tokens).astype(np.int64)
+            tokens, token_log_probs = message.read()
+            tokens = np.where(token_log_probs == IMPOSSIBLE, EOS, tokens).astype(np.int64)
             said = alive & (then >= 0)
-            refuse_nan(np.isnan(found[said]))
+            refuse_nan(np.isnan(token_log_probs[said]))
             alive = alive & (tokens != EOS) & (then + 1 < limits.max_length)
-            yield rows[said], tokens[said], found[said]
+            if said.any():
+                yield Emission(rows[said], tokens[said], token_log_probs[said])
             dropping = bool(np.count_nonzero(alive & goes_on) <= len(rows) * 3 / 4)
         if not alive.any():
             return

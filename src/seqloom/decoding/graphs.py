@@ -1,4 +1,16 @@
-"""Steps on a GPU, recorded once and replayed: to launch many small kernels one by one takes longer than to run them."""
+"""Steps on a GPU, recorded once and replayed as CUDA graphs.
+
+One step of a model is many small kernels, and to launch them one by one takes longer than to run them. A CUDA graph
+is the list of these launches, recorded once; to replay it is a single launch. What is recorded is fixed in every
+detail: the same kernels, on tensors of the same shapes, at the same addresses in memory. From this follows all that
+this module does:
+
+- Each recording has tensors of its own (`Recording.state`, `tokens`, `log_probs`). Before a replay, what a step reads
+  is copied into them; afterwards what it wrote is read from them.
+- A state of other shapes (more rows, longer caches) needs another recording. Caches therefore grow seldom, and by much,
+  so that a search of a few hundred steps needs only a few recordings.
+- The position cannot be a Python number, which would be recorded as a constant: it is a tensor, and the step adds 1.
+"""
 
 from __future__ import annotations
 
@@ -12,40 +24,43 @@ from torch import Tensor
 from seqloom.decoding.protocol import StepModel
 from seqloom.nn.state import State
 
-ROOM = 64  # steps: caches grow by so much at a time, or by a quarter, since another length needs another recording
-KEPT = 32  # recordings, each with memory of its own
+ROOM = 64  # steps that caches grow by at least: every length of the caches needs its own recording
+KEPT = 32  # recordings at most, for each takes memory; the one that was not used for longest goes first
 
 
 class RecordableModel(StepModel, Protocol):
-    """A model whose step does the same work whatever the position is, when it is given as a tensor."""
+    """A model whose step launches the same kernels at every position, provided that the position is a tensor."""
 
     def reserve(self, state: State, steps: int) -> State:
-        """The same state with room for so many steps, so that its tensors keep their shapes."""
+        """The same state with caches long enough for so many steps: until then, its tensors keep their shapes."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A step for states of certain shapes, and the memory it reads and writes."""
+    """The step for states of one set of shapes, and the tensors that it reads and writes."""
 
     graph: torch.cuda.CUDAGraph
     state: State
-    """Its position is a tensor."""
+    """The step reads it, and writes the state after the step over it."""
+    position: Tensor
+    """That of the state, which is a tensor."""
     tokens: Tensor
+    """What the step reads, one token per row."""
     log_probs: Tensor
+    """What it returns."""
     capacity: int
-    """Steps that the state has room for."""
+    """Steps that the caches of the state have room for."""
 
     def take(self, state: State) -> None:
-        """Begin with a state, of which the parts that this recording wrote itself are in place already."""
+        """Copy a state into the recording's own tensors, except those that are the recording's own already."""
         mine = _tensors(self.state)
         for name, tensor in _tensors(state).items():
             if tensor.data_ptr() != mine[name].data_ptr():
                 mine[name].copy_(tensor)
-        assert isinstance(self.state.position, Tensor)
-        self.state.position.fill_(state.position)
+        self.position.fill_(state.position)
 
     def replay(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """The step from the state that was taken, or that came back last."""
+        """One step from the state that the recording holds: the one given to `take`, or left by the last replay."""
         self.tokens.copy_(tokens)
         self.graph.replay()
         after = self.state
@@ -53,9 +68,10 @@ class Recording:
 
 
 class GraphSteps:
-    """A model on a GPU whose single steps are CUDA graphs, one for each shape of the state.
+    """A model on a GPU whose single steps are replayed.
 
-    As a state is consumed by its step, so are the log-probabilities that come back by the next. One search at a time.
+    The log-probabilities that a step returns are the recording's own tensor: the next step writes over them, as a step
+    writes over its state. For the same reason only one search at a time can use it.
     """
 
     def __init__(self, model: RecordableModel) -> None:
@@ -75,46 +91,48 @@ class GraphSteps:
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read one token per row, [batch]; return log p(next | all read so far) and the new state."""
-        assert isinstance(state.position, int)
+        position = int(state.position)
+        # A search that neither reorders nor drops rows hands back the very state it got: its values are in place.
         recording = self._last[0] if self._last and self._last[1] is state else None
-        if recording is None or state.position >= recording.capacity:
-            state = self.model.reserve(state, _capacity(state.position + 1))
-            recording = self._recording(state, tokens)
+        if recording is None or position >= recording.capacity:
+            capacity = _capacity(position + 1)
+            state = self.model.reserve(state, capacity)
+            recording = self._recording(state, tokens, capacity)
             recording.take(state)
         log_probs, after = recording.replay(state, tokens)
         self._last = recording, after
         return log_probs, after
 
-    def _recording(self, state: State, tokens: Tensor) -> Recording:
+    def _recording(self, state: State, tokens: Tensor, capacity: int) -> Recording:
         shapes = tuple((name, tensor.shape) for name, tensor in _tensors(state).items())
-        recording = self._recordings.pop(shapes, None) or self._record(state, tokens)
-        self._recordings[shapes] = recording  # the latest last
+        recording = self._recordings.pop(shapes, None) or self._record(state, tokens, capacity)
+        self._recordings[shapes] = recording  # taken out and put back: the one used last stands last
         if len(self._recordings) > KEPT:
             self._recordings.popitem(last=False)
         return recording
 
-    def _record(self, state: State, tokens: Tensor) -> Recording:
-        assert isinstance(state.position, int)
+    def _record(self, state: State, tokens: Tensor, capacity: int) -> Recording:
         mine = state.map(torch.clone)
-        mine.position = torch.tensor(state.position, device=tokens.device)
+        position = mine.position = torch.tensor(state.position, device=tokens.device)
         tokens = tokens.clone()
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # libraries set themselves up on first use, which cannot be recorded
+        with torch.cuda.stream(aside):  # once without recording: libraries set themselves up at their first use
             self.model.read(mine, tokens[:, None])
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             log_probs, after = self.model.read(mine, tokens[:, None])
+            # The copies are recorded too: at the end of the graph the new state stands where the next replay reads it.
             for name, tensor in after.items():
                 if tensor.data_ptr() != mine[name].data_ptr():
                     mine[name].copy_(tensor)
-            mine.position.add_(1)
-        return Recording(graph, mine, tokens, log_probs, _capacity(state.position + 1))
+            position.add_(1)
+        return Recording(graph, mine, position, tokens, log_probs, capacity)
 
 
 def _capacity(steps: int) -> int:
-    """Room for so many steps, and some more: one of few different numbers."""
+    """Room for so many steps and some more: a multiple of 64, from 512 steps on of an eighth to a quarter of them."""
     unit = max(ROOM, 1 << steps.bit_length() >> 3)
     return -(-steps // unit) * unit
 

@@ -38,14 +38,13 @@ class Limits:
 
         `lengths` may be on the processor while `log_probs` is on a GPU.
         """
-        allowed = log_probs
         never = slice(PAD if self.unknown else UNK, BOS + 1)  # <unk>, <pad>, <bos> are neighbours
-        allowed[:, never] = IMPOSSIBLE
+        log_probs[:, never] = IMPOSSIBLE
         too_early = lengths + 1 < self.min_length
         if too_early.any():
             ending = log_probs[:, EOS].clone()
-            allowed[:, EOS] = IMPOSSIBLE
-            has_more_to_say = allowed.amax(dim=1) > IMPOSSIBLE
+            log_probs[:, EOS] = IMPOSSIBLE
+            has_more_to_say = log_probs.amax(dim=1) > IMPOSSIBLE
             waits = too_early.to(log_probs.device, non_blocking=True) & has_more_to_say
-            allowed[:, EOS] = ending.masked_fill(waits, IMPOSSIBLE)
-        return allowed
+            log_probs[:, EOS] = ending.masked_fill(waits, IMPOSSIBLE)
+        return log_probs

@@ -1,4 +1,4 @@
-"""What a search hears from the device that its model runs on, without making either wait for the other."""
+"""How a search learns of results on a GPU without making processor and GPU wait for each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-BEHIND = 1  # steps: a GPU goes on with the next while the processor looks at this one
+BEHIND = 1  # steps: the GPU computes the next one while the processor looks at the results of this one
 
 
 class Message:
@@ -30,14 +30,15 @@ class Message:
 
 
 def steps_behind(device: torch.device) -> int:
-    """How many steps a search looks back. On the processor none: it would only do work that nobody asks for."""
+    """How many steps the processor may be behind. If the model runs on the processor itself, none: the step ahead might
+    turn out not to be needed, and would have gained nothing."""
     return BEHIND if device.type == "cuda" else 0
 
 
 def worth_dropping(rows: int, going: int, device: torch.device) -> bool:
-    """Whether to leave out the rows that have ended, as the others go on.
+    """Whether to drop the rows that have ended, while `going` of them go on.
 
-    On a GPU other many rows need another recording of the step, and a few more cost nothing: there a quarter must be
-    done.
+    On the processor always: every row costs time. On a GPU a few rows more cost nothing, but each number of rows needs
+    its own recording of the step (see `graphs`): there it pays once a quarter has ended.
     """
     return going < rows if device.type == "cpu" else rows - going >= rows / 4

@@ -27,10 +27,6 @@ class Forced:
     counts: Tensor
     """[rows]: the length of each rest."""
 
-    def lengths(self, step: int) -> Tensor:
-        """How many tokens each row has generated before `step`; negative while it is inside its prompt."""
-        return step - self.counts
-
     def impose(self, log_probs: Tensor, step: int) -> Tensor:
         """Make the prompt's token certain in the rows that are inside their prompt at `step`."""
         if step >= self.tokens.shape[1]:

@@ -87,10 +87,10 @@ class Ranking:
             self.scores.tolist(),
             strict=True,
         ):
-            found = [
+            hypotheses = [
                 Hypothesis(tuple(tokens[begin:end]), log_prob, score)
                 for tokens, end, log_prob, score in zip(*columns, strict=True)
                 if score > IMPOSSIBLE
             ]
-            result.append(found or [Hypothesis((EOS,), IMPOSSIBLE, IMPOSSIBLE)])
+            result.append(hypotheses or [Hypothesis((EOS,), IMPOSSIBLE, IMPOSSIBLE)])
         return result

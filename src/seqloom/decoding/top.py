@@ -51,12 +51,12 @@ def first_largest(values: Tensor) -> Tensor:
     largest = values[:, : stretches * STRETCH].unflatten(1, (stretches, STRETCH)).amax(2)
     start = largest.argmax(1) * STRETCH
     within = values.gather(1, start[:, None] + torch.arange(STRETCH))
-    found = start + within.argmax(1)
+    place = start + within.argmax(1)
     if not rest:
-        return found
+        return place
     ending = values[:, -rest:]
     later = ending.amax(1) > within.amax(1)
-    return torch.where(later, stretches * STRETCH + ending.argmax(1), found)
+    return torch.where(later, stretches * STRETCH + ending.argmax(1), place)
 
 
 def top_sums(totals: Tensor, terms: Tensor, count: int) -> tuple[Tensor, Tensor]:

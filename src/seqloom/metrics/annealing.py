@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from seqloom.models.energy import BernoulliUnits, BoltzmannMachine, LabelledUnits, RestrictedBoltzmannMachine
-from seqloom.models.energy.boltzmann import MOST_SUMMED, sweep
+from seqloom.models.energy.boltzmann import MOST_SUMMED, BoltzmannMachine, all_states, sweep
+from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
+from seqloom.models.energy.units import BernoulliUnits, LabelledUnits, Layer
 
 AT_ONCE = 4096  # terms in memory together
 DEVIATIONS = 3  # how wide the error bars are (Salakhutdinov & Murray 2008)
@@ -49,33 +50,28 @@ def normaliser(machine: RestrictedBoltzmannMachine, chains: int = 100, steps: in
 def exact_log_z(machine: RestrictedBoltzmannMachine) -> float:
     """log Σ_h exp(-E_h(h)) Σ_v exp(-E_v(v) + ...): the smaller layer term by term, the other in closed form."""
     machine = deepcopy(machine).double()
-    by_hidden = isinstance(machine.hidden, BernoulliUnits) and machine.hidden.size <= MOST_SUMMED
+    by_hidden = _few(machine.hidden)
     size = machine.hidden.size if by_hidden else machine.visible.size
     parts = []
     with torch.inference_mode():
         for first in range(0, 2**size, AT_ONCE):
             states = all_states(size, first, min(2**size, first + AT_ONCE)).to(machine.device)
             if by_hidden:
-                told = machine.tell_visible(states)
-                terms = machine.visible.cumulant(told) - machine.hidden.energy(states)
+                terms = machine.visible.cumulant(machine.visible_drive(states)) - machine.hidden.energy(states)
             else:
                 terms = -machine.free_energy(states)
             parts.append(terms.logsumexp(0))
     return float(torch.stack(parts).logsumexp(0))
 
 
-def all_states(units: int, first: int = 0, last: int | None = None) -> Tensor:
-    """The states of so many on-off units, counted in binary from `first` up to `last`: [states, units]."""
-    numbers = torch.arange(first, 2**units if last is None else last)
-    return (numbers.unsqueeze(1) >> torch.arange(units) & 1).double()
-
-
 def summable(machine: RestrictedBoltzmannMachine) -> bool:
     """Whether a layer of on-off units is small enough for all its states."""
-    if isinstance(machine.hidden, BernoulliUnits) and machine.hidden.size <= MOST_SUMMED:
-        return True
-    plain = isinstance(machine.visible, BernoulliUnits) and not isinstance(machine.visible, LabelledUnits)
-    return plain and machine.visible.size <= MOST_SUMMED
+    return _few(machine.hidden) or _few(machine.visible)
+
+
+def _few(units: Layer) -> bool:
+    on_off = isinstance(units, BernoulliUnits) and not isinstance(units, LabelledUnits)
+    return on_off and units.size <= MOST_SUMMED
 
 
 # ----------------------------------------------------------------------------------------------------- annealing
@@ -91,20 +87,20 @@ class _Between:
         self.machine, self.part = machine, part
         self.visible, self.hidden = machine.visible.between(machine.base, part), machine.hidden.weakened(part)
 
-    def free_energy(self, visible: Tensor, told: Tensor) -> Tensor:
-        """F_β(v), [rows], in double precision; `told` is what the whole machine's hidden units are told."""
-        return (self.visible.energy(visible) - self.hidden.cumulant(self.part * told)).double()
+    def free_energy(self, visible: Tensor, drive: Tensor) -> Tensor:
+        """F_β(v), [rows], in double precision; `drive` is that of the hidden units in the whole machine."""
+        return (self.visible.energy(visible) - self.hidden.cumulant(self.part * drive)).double()
 
-    def step(self, told: Tensor) -> Tensor:
+    def step(self, drive: Tensor) -> Tensor:
         """Visible units after a step of Gibbs sampling."""
-        hidden = self.hidden.sample(self.hidden.mean(self.part * told))
-        return self.visible.sample(self.visible.mean(self.part * self.machine.tell_visible(hidden)))
+        hidden = self.hidden.sample(self.hidden.mean(self.part * drive))
+        return self.visible.sample(self.visible.mean(self.part * self.machine.visible_drive(hidden)))
 
     def log_z_at_base(self) -> float:
-        """log Z₀: no unit is told anything."""
-        nothing = torch.zeros(1, self.visible.size, device=self.machine.device, dtype=self.machine.weight.dtype)
-        told = nothing.new_zeros(1, self.hidden.size)
-        return float((self.visible.cumulant(nothing) + self.hidden.cumulant(told)).double())
+        """log Z₀: no layer drives the other."""
+        layers = (self.visible, self.hidden)
+        visible, hidden = (layer.cumulant(self.machine.weight.new_zeros(1, layer.size)) for layer in layers)
+        return float((visible + hidden).double())
 
 
 @torch.inference_mode()
@@ -123,12 +119,12 @@ def annealed_log_z(machine: RestrictedBoltzmannMachine, chains: int = 100, steps
     here = _Between(machine, 0.0)
     start, weights = here.log_z_at_base(), torch.zeros(chains, dtype=torch.float64, device=machine.device)
     visible = machine.noise(chains)
-    told = machine.tell_hidden(visible)
+    drive = machine.hidden_drive(visible)
     for part in temperatures(steps)[1:]:
         warmer, here = here, _Between(machine, part)
-        weights += warmer.free_energy(visible, told) - here.free_energy(visible, told)
-        visible = here.step(told)
-        told = machine.tell_hidden(visible)
+        weights += warmer.free_energy(visible, drive) - here.free_energy(visible, drive)
+        visible = here.step(drive)
+        drive = machine.hidden_drive(visible)
     return _estimate(weights.cpu(), start, f"log Z by annealing, {chains} chains × {steps} steps")
 
 
@@ -149,12 +145,12 @@ def log_z_above(machine: RestrictedBoltzmannMachine, images: Tensor, steps: int 
         return exact_log_z(machine)
     here = _Between(machine, 1.0)
     weights = torch.zeros(len(images), dtype=torch.float64, device=machine.device)
-    told = machine.tell_hidden(images)
+    drive = machine.hidden_drive(images)
     for part in reversed(temperatures(steps)[:-1]):
-        visible = here.step(told)
-        told = machine.tell_hidden(visible)
+        visible = here.step(drive)
+        drive = machine.hidden_drive(visible)
         colder, here = here, _Between(machine, part)
-        weights += here.free_energy(visible, told) - colder.free_energy(visible, told)
+        weights += here.free_energy(visible, drive) - colder.free_energy(visible, drive)
     return float(weights.mean()) + here.log_z_at_base()
 
 

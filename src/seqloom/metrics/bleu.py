@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,28 +51,60 @@ class BleuCounts:
         return BleuCounts(*(part.sum(0) for part in parts))
 
 
+class BleuOptions(TypedDict, total=False):
+    """The fields of `BleuFormula`, as the functions below take them."""
+
+    max_order: int
+    smoothing: Smoothing
+    smoothing_value: float | None
+    effective_order: bool
+    reference_length: ReferenceLength
+
+
+OF_SENTENCES: BleuOptions = {"smoothing": "exp", "effective_order": True}
+"""A sentence often has no 4-gram in common with another, so it is smoothed unless its caller says otherwise."""
+
+
 @dataclass(frozen=True)
 class BleuFormula:
     """From counts to BLEU = BP · exp(1/N Σ_n log p_n), with p_n = matches_n / totals_n, BP = min(1, exp(1 - r/c)).
 
-    c is the length of the hypotheses, r that of the references. Counts are arrays whose last axis is the order;
-    any axes before it (sentences, resamples) are kept.
+    c is the length of the hypotheses, r that of the references: of several, the one closest in length to its hypothesis
+    (of two equally close, the shorter) or the shortest. Counts are arrays whose last axis is the order; any axes before
+    it (sentences, resamples) are kept.
 
     Where nothing matches at all the score is 0. Smoothing (Chen & Cherry 2014) mends orders of which *some* exist and
-    none matches: `floor` puts `value` in the place of the matches; `add-k` adds `value` to matches and totals of all
-    orders above 1; `exp` takes 1/2, 1/4, … of a match for the first, second, … such order. With `effective_order` the
-    mean is over those orders that a hypothesis is long enough to have.
+    none matches: `floor` puts `smoothing_value` in the place of the matches; `add-k` adds it to matches and totals of
+    all orders above 1; `exp` takes 1/2, 1/4, … of a match for the first, second, … such order. With `effective_order`
+    the mean is over those orders that a hypothesis is long enough to have.
     """
 
+    max_order: int = 4
     smoothing: Smoothing = "none"
-    value: float | None = None
+    smoothing_value: float | None = None
     effective_order: bool = False
+    reference_length: ReferenceLength = "closest"
 
     def __post_init__(self) -> None:
-        if self.smoothing not in get_args(Smoothing):
-            raise ConfigError(
-                f"unknown smoothing {self.smoothing!r}{did_you_mean(self.smoothing, get_args(Smoothing))}"
-            )
+        if self.max_order < 1:
+            raise ConfigError(f"max_order is {self.max_order}: the longest n-gram has at least one token")
+        for name, chosen, known in (
+            ("smoothing", self.smoothing, get_args(Smoothing)),
+            ("reference length", self.reference_length, get_args(ReferenceLength)),
+        ):
+            if chosen not in known:
+                raise ConfigError(f"unknown {name} {chosen!r}{did_you_mean(chosen, known)}")
+
+    def count(self, hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> BleuCounts:
+        """The counts of every sentence."""
+        ours, theirs = token_lists(hypotheses, references)
+        lengths = np.array([len(hypothesis) for hypothesis in ours])
+        if self.reference_length == "shortest":
+            chosen = [min(map(len, several)) for several in theirs]
+        else:
+            chosen = [_closest_length(several, len(text)) for text, several in zip(ours, theirs, strict=True)]
+        matches, totals = clipped_matches(ours, theirs, self.max_order), ngram_totals(lengths, self.max_order)
+        return BleuCounts(matches, totals, lengths, np.array(chosen))
 
     def scores(self, counts: BleuCounts) -> Floats:
         """BLEU, of the shape of the lengths."""
@@ -92,14 +124,14 @@ class BleuFormula:
 
     def brevity_penalties(self, counts: BleuCounts) -> Floats:
         """1 where the hypotheses are as long as their references, exp(1 - r/c) where they are shorter."""
-        lengths, wanted = counts.hypothesis_lengths, counts.reference_lengths
-        shortfall = np.where(lengths > 0, wanted / np.maximum(lengths, 1), np.inf) - 1
-        return np.where(lengths < wanted, np.exp(-shortfall), 1.0)
+        lengths, reference_lengths = counts.hypothesis_lengths, counts.reference_lengths
+        shortfall = np.where(lengths > 0, reference_lengths / np.maximum(lengths, 1), np.inf) - 1
+        return np.where(lengths < reference_lengths, np.exp(-shortfall), 1.0)
 
     def _smoothed(self, counts: BleuCounts) -> tuple[NDArray[Any], NDArray[Any]]:
         """Matches and totals."""
         matches, totals = counts.matches, counts.totals
-        value = SMOOTHING_VALUES.get(self.smoothing, 0.0) if self.value is None else self.value
+        value = SMOOTHING_VALUES.get(self.smoothing, 0.0) if self.smoothing_value is None else self.smoothing_value
         unmatched = (matches == 0) & (totals > 0)
         if self.smoothing == "floor":
             matches = np.where(unmatched, value, matches)
@@ -115,29 +147,6 @@ def _ratio(matches: NDArray[Any], totals: NDArray[Any]) -> Floats:
     return np.divide(matches, totals, out=np.zeros(matches.shape), where=totals > 0)
 
 
-def count_bleu(
-    hypotheses: Sequence[Tokens],
-    references: Sequence[Sequence[Tokens]],
-    max_order: int = 4,
-    reference_length: ReferenceLength = "closest",
-) -> BleuCounts:
-    """The counts of every sentence. Of references equally close in length the shorter counts."""
-    if max_order < 1:
-        raise ConfigError(f"max_order is {max_order}: the longest n-gram has at least one token")
-    if reference_length not in get_args(ReferenceLength):
-        hint = did_you_mean(reference_length, get_args(ReferenceLength))
-        raise ConfigError(f"unknown reference length {reference_length!r}{hint}")
-    ours, theirs = token_lists(hypotheses, references)
-    lengths = np.array([len(hypothesis) for hypothesis in ours])
-    if reference_length == "shortest":
-        chosen = [min(map(len, several)) for several in theirs]
-    else:
-        chosen = [_closest_length(several, len(hypothesis)) for hypothesis, several in zip(ours, theirs, strict=True)]
-    return BleuCounts(
-        clipped_matches(ours, theirs, max_order), ngram_totals(lengths, max_order), lengths, np.array(chosen)
-    )
-
-
 def _closest_length(references: Sequence[TokenList], length: int) -> int:
     return min(map(len, references), key=lambda other: (abs(other - length), other))
 
@@ -145,21 +154,13 @@ def _closest_length(references: Sequence[TokenList], length: int) -> int:
 # ------------------------------------------------------------------------------------------------------ the score
 
 
-def bleu(
-    hypotheses: Sequence[Tokens],
-    references: Sequence[Sequence[Tokens]],
-    max_order: int = 4,
-    smoothing: Smoothing = "none",
-    smoothing_value: float | None = None,
-    effective_order: bool = False,
-    reference_length: ReferenceLength = "closest",
-) -> Bleu:
+def bleu(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], **options: Unpack[BleuOptions]) -> Bleu:
     """BLEU of a corpus of token lists; `references[i]` holds the references of `hypotheses[i]`.
 
     The counts are summed over all sentences before they are divided. See `BleuFormula`.
     """
-    formula = BleuFormula(smoothing, smoothing_value, effective_order)
-    counts = count_bleu(hypotheses, references, max_order, reference_length).summed()
+    formula = BleuFormula(**options)
+    counts = formula.count(hypotheses, references).summed()
     return Bleu(
         score=float(formula.scores(counts)),
         precisions=tuple(formula.precisions(counts).tolist()),
@@ -171,28 +172,14 @@ def bleu(
     )
 
 
-def sentence_bleu(
-    hypothesis: Tokens,
-    references: Sequence[Tokens],
-    max_order: int = 4,
-    smoothing: Smoothing = "exp",
-    smoothing_value: float | None = None,
-    effective_order: bool = True,
-    reference_length: ReferenceLength = "closest",
-) -> Bleu:
-    """BLEU of one sentence. A sentence often has no 4-gram in common with another, so it is smoothed by default."""
-    return bleu([hypothesis], [references], max_order, smoothing, smoothing_value, effective_order, reference_length)
+def sentence_bleu(hypothesis: Tokens, references: Sequence[Tokens], **options: Unpack[BleuOptions]) -> Bleu:
+    """BLEU of one sentence, smoothed as `OF_SENTENCES` says."""
+    return bleu([hypothesis], [references], **(OF_SENTENCES | options))
 
 
 def sentence_bleus(
-    hypotheses: Sequence[Tokens],
-    references: Sequence[Sequence[Tokens]],
-    max_order: int = 4,
-    smoothing: Smoothing = "exp",
-    smoothing_value: float | None = None,
-    effective_order: bool = True,
-    reference_length: ReferenceLength = "closest",
+    hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], **options: Unpack[BleuOptions]
 ) -> Floats:
     """`sentence_bleu(...).score` of every sentence, fast enough for a reward while training."""
-    formula = BleuFormula(smoothing, smoothing_value, effective_order)
-    return formula.scores(count_bleu(hypotheses, references, max_order, reference_length))
+    formula = BleuFormula(**(OF_SENTENCES | options))
+    return formula.scores(formula.count(hypotheses, references))

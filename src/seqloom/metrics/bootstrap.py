@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics.bleu import BleuCounts, BleuFormula, ReferenceLength, Smoothing, count_bleu
+from seqloom.metrics.bleu import BleuCounts, BleuFormula, BleuOptions
 from seqloom.metrics.ngram_counts import Tokens
 
 
@@ -42,20 +42,18 @@ def paired_bootstrap_bleu(
     first: Sequence[Tokens],
     second: Sequence[Tokens],
     references: Sequence[Sequence[Tokens]],
-    max_order: int = 4,
-    smoothing: Smoothing = "none",
-    reference_length: ReferenceLength = "closest",
     resamples: int = 1000,
     seed: int = 0,
+    **options: Unpack[BleuOptions],
 ) -> PairedBootstrap:
     """Compare two systems by corpus BLEU: the hypotheses of both, and the references that they share."""
-    formula = BleuFormula(smoothing)
+    formula = BleuFormula(**options)
 
     def score(sums: NDArray[Any]) -> NDArray[np.float64]:
-        lengths, matches, totals = sums[:, :2], sums[:, 2 : 2 + max_order], sums[:, 2 + max_order :]
-        return formula.scores(BleuCounts(matches, totals, lengths[:, 0], lengths[:, 1]))
+        matches, totals = np.split(sums[:, 2:], 2, axis=1)
+        return formula.scores(BleuCounts(matches, totals, sums[:, 0], sums[:, 1]))
 
-    counts = [count_bleu(hypotheses, references, max_order, reference_length) for hypotheses in (first, second)]
+    counts = [formula.count(hypotheses, references) for hypotheses in (first, second)]
     ours, theirs = (
         np.column_stack([each.hypothesis_lengths, each.reference_lengths, each.matches, each.totals]).astype(float)
         for each in counts

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seqloom.errors import ConfigError, DataError, did_you_mean
+from seqloom.metrics.ngram_counts import check_counts
 
 _CHINESE = ("zh", "yue", "wuu", "lzh")
 _UNSPACED = ("ja", "th", "lo", "my", "km")  # no spaces between words
@@ -78,13 +79,7 @@ def _sacrebleu(tokenize: str) -> Any:
 
 
 def _check_lines(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    if len(hypotheses) != len(references):
-        raise DataError(
-            f"{len(hypotheses):,} hypotheses but {len(references):,} lists of references: "
-            "every hypothesis needs a list of its references"
-        )
-    if not hypotheses:
-        raise DataError("there are no hypotheses to score")
+    check_counts(hypotheses, references)
     for row, (hypothesis, several) in enumerate(zip(hypotheses, references, strict=True)):
         if not isinstance(hypothesis, str):
             raise DataError(f"hypothesis {row} is no string: sacreBLEU splits lines itself; for token lists use bleu()")

@@ -39,17 +39,11 @@ def gaussian_distance(
 
     Σ₁ Σ₂ has the eigenvalues of Σ₁^½ Σ₂ Σ₁^½, which is symmetric: no complex numbers come up on the way.
     """
-    root = _root(covariance)
-    eigenvalues = np.linalg.eigvalsh(root @ other_covariance @ root)
-    cross = np.sqrt(np.maximum(eigenvalues, 0.0)).sum()
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    root = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
+    cross = np.sqrt(np.maximum(np.linalg.eigvalsh(root @ other_covariance @ root), 0.0)).sum()
     apart = float(((mean - other_mean) ** 2).sum())
     return max(0.0, apart + float(np.trace(covariance) + np.trace(other_covariance) - 2 * cross))
-
-
-def _root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    root: NDArray[np.float64] = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
-    return root
 
 
 @dataclass(frozen=True)
@@ -77,15 +71,22 @@ def _covered(points: Features, cover: Features, neighbours: int) -> float:
     return float(np.concatenate([(rows <= radii).any(1) for rows in _distances(points, cover)]).mean())
 
 
+def nearest(points: Features, others: Features | None = None) -> NDArray[np.float64]:
+    """How far each point is from the nearest of `others`; without them, from the nearest other one of the points."""
+    place = 0 if others is not None else 1  # the 0th of its own is the point itself
+    squares = _distances(points, points if others is None else others)
+    return np.sqrt(np.concatenate([np.partition(rows, place, axis=1)[:, place] for rows in squares]))
+
+
 def _distances(points: Features, others: Features) -> list[NDArray[np.float64]]:
     """Squared distances, [some points, others] at a time."""
     exact = others.astype(np.float64)
     lengths = (exact**2).sum(1)
-    found = []
+    distances = []
     for first in range(0, len(points), AT_ONCE):
         some = points[first : first + AT_ONCE].astype(np.float64)
-        found.append(np.maximum((some**2).sum(1)[:, None] + lengths - 2 * some @ exact.T, 0.0))
-    return found
+        distances.append(np.maximum((some**2).sum(1)[:, None] + lengths - 2 * some @ exact.T, 0.0))
+    return distances
 
 
 def classifier_score(log_probs: NDArray[np.floating]) -> float:

@@ -18,18 +18,18 @@ OTHER_NAMES = {"L": "E", "U": "S"}  # BILOU says last and unit where IOBES says 
 
 @dataclass(frozen=True)
 class Hits:
-    """What was found of one kind."""
+    """How often one kind of label or chunk was predicted, and how often rightly."""
 
     right: int
-    """Found, and right."""
-    found: int
+    """Predicted where it is true."""
+    predicted: int
     true: int
     """How many there are."""
 
     @property
     def precision(self) -> float:
-        """right / found; 0 where nothing was found."""
-        return self.right / self.found if self.found else 0.0
+        """right / predicted; 0 where none was predicted."""
+        return self.right / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
@@ -38,24 +38,24 @@ class Hits:
 
     @property
     def f1(self) -> float:
-        """2 right / (found + true): the harmonic mean of precision and recall."""
-        return 2 * self.right / (self.found + self.true) if self.found + self.true else 0.0
+        """2 right / (predicted + true): the harmonic mean of precision and recall."""
+        return 2 * self.right / (self.predicted + self.true) if self.predicted + self.true else 0.0
 
     def __add__(self, other: Hits) -> Hits:
-        return Hits(self.right + other.right, self.found + other.found, self.true + other.true)
+        return Hits(self.right + other.right, self.predicted + other.predicted, self.true + other.true)
 
 
-def accuracy(true: Sequence[str], found: Sequence[str]) -> float:
+def accuracy(true: Sequence[str], predicted: Sequence[str]) -> float:
     """The share of labels that are right."""
-    _check(true, found)
-    return sum(map(str.__eq__, true, found)) / len(true)
+    _check(true, predicted)
+    return sum(map(str.__eq__, true, predicted)) / len(true)
 
 
-def label_hits(true: Sequence[str], found: Sequence[str]) -> dict[str, Hits]:
-    """What was found of each label, by the alphabet."""
-    _check(true, found)
-    right = Counter(label for label, other in zip(true, found, strict=True) if label == other)
-    return _hits(right, Counter(found), Counter(true))
+def label_hits(true: Sequence[str], predicted: Sequence[str]) -> dict[str, Hits]:
+    """The hits of each label, by the alphabet."""
+    _check(true, predicted)
+    right = Counter(label for label, other in zip(true, predicted, strict=True) if label == other)
+    return _hits(right, Counter(predicted), Counter(true))
 
 
 def macro_f1(hits: dict[str, Hits]) -> float:
@@ -75,7 +75,7 @@ def chunks(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     A chunk begins at B- and S-, where the type changes, and at an I- or E- that nothing before it leads to; it goes on
     until the next begins, to its E- or S-, or to an O.
     """
-    found = set()
+    marked = set()
     begun: tuple[str, int] | None = None
     before = "O"
     for place, tag in enumerate([*tags, "O"]):
@@ -83,45 +83,45 @@ def chunks(tags: Sequence[str]) -> set[tuple[str, int, int]]:
         mark = OTHER_NAMES.get(mark, mark)
         ended = before in ("E", "S")
         if begun and (mark in ("O", "B", "S") or ended or kind != begun[0]):
-            found.add((*begun, place))
+            marked.add((*begun, place))
             begun = None
         if mark != "O" and begun is None:
             begun = (kind, place)
         before = mark
-    return found
+    return marked
 
 
-def chunk_hits(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict[str, Hits]:
-    """What was found of the chunks of each type, by the alphabet: right are those of the same type, begin and end."""
+def chunk_hits(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, Hits]:
+    """The hits of chunks of each type, by the alphabet: right are those of the same type, begin and end."""
     right: Counter[str] = Counter()
-    guessed: Counter[str] = Counter()
-    there: Counter[str] = Counter()
-    for sentence, other in zip(true, found, strict=True):
-        _check(sentence, other)
-        ours, theirs = chunks(sentence), chunks(other)
-        right.update(kind for kind, *_ in ours & theirs)
-        there.update(kind for kind, *_ in ours)
-        guessed.update(kind for kind, *_ in theirs)
-    return _hits(right, guessed, there)
+    all_predicted: Counter[str] = Counter()
+    all_true: Counter[str] = Counter()
+    for true_tags, predicted_tags in zip(true, predicted, strict=True):
+        _check(true_tags, predicted_tags)
+        true_chunks, predicted_chunks = chunks(true_tags), chunks(predicted_tags)
+        right.update(kind for kind, *_ in true_chunks & predicted_chunks)
+        all_true.update(kind for kind, *_ in true_chunks)
+        all_predicted.update(kind for kind, *_ in predicted_chunks)
+    return _hits(right, all_predicted, all_true)
 
 
-def confusion(true: Sequence[str], found: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+def confusion(true: Sequence[str], predicted: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     """The labels, and how often a row's label was taken for a column's."""
-    _check(true, found)
-    labels = sorted({*true, *found})
+    _check(true, predicted)
+    labels = sorted({*true, *predicted})
     places = {label: place for place, label in enumerate(labels)}
     table = np.zeros((len(labels), len(labels)), np.int64)
-    for label, other in zip(true, found, strict=True):
+    for label, other in zip(true, predicted, strict=True):
         table[places[label], places[other]] += 1
     return labels, table
 
 
-def _hits(right: Counter[str], found: Counter[str], true: Counter[str]) -> dict[str, Hits]:
-    return {kind: Hits(right[kind], found[kind], true[kind]) for kind in sorted({*found, *true})}
+def _hits(right: Counter[str], predicted: Counter[str], true: Counter[str]) -> dict[str, Hits]:
+    return {kind: Hits(right[kind], predicted[kind], true[kind]) for kind in sorted({*predicted, *true})}
 
 
-def _check(true: Sequence[str], found: Sequence[str]) -> None:
-    if len(true) != len(found):
-        raise DataError(f"{len(true):,} labels and {len(found):,} predictions do not belong together")
+def _check(true: Sequence[str], predicted: Sequence[str]) -> None:
+    if len(true) != len(predicted):
+        raise DataError(f"{len(true):,} labels and {len(predicted):,} predictions do not belong together")
     if not true:
         raise DataError("there are no labels to compare")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from seqloom.data.buckets import sorted_batches
-from seqloom.data.pair_store import PairStore
 from seqloom.data.store import TokenStore
 from seqloom.data.windows import window_batch
-from seqloom.models import Autoregressive, LanguageModel, Seq2Seq, Source
+from seqloom.models.autoregressive import Autoregressive
+from seqloom.models.conditional import Conditional
+from seqloom.models.language import LanguageModel
 from seqloom.text.special import EOS, UNK
+
+RATES = ("cross_entropy", "perplexity", "known_perplexity", "word_perplexity", "bits_per_character")
 
 
 def entropy(distribution: ArrayLike) -> float:
@@ -68,39 +70,20 @@ class Likelihood:
         return -self.log_prob / math.log(2) / self.characters
 
     def as_dict(self) -> dict[str, float]:
-        """All of it, for a table or a JSON line."""
-        return {
-            "log_prob": self.log_prob,
-            "tokens": self.tokens,
-            "words": self.words,
-            "characters": self.characters,
-            "unknown": self.unknown,
-            "cross_entropy": self.cross_entropy,
-            "perplexity": self.perplexity,
-            "known_perplexity": self.known_perplexity,
-            "word_perplexity": self.word_perplexity,
-            "bits_per_character": self.bits_per_character,
-        }
+        """Counts and rates, for a table or a JSON line."""
+        counts = {name: value for name, value in asdict(self).items() if name != "known_log_prob"}
+        return counts | {rate: getattr(self, rate) for rate in RATES}
 
 
 def _exp(value: float) -> float:
     return math.exp(value) if value < 700 else math.inf
 
 
-def store_likelihood(model: Autoregressive, store: TokenStore, length: int) -> Likelihood:
-    """The likelihood of a whole store: neural models read it as running text, others unit by unit."""
-    if isinstance(model, LanguageModel):
-        return stream_likelihood(model, store, length, overlap=length // 2)
-    return unit_likelihood(model, store)
-
-
 @torch.inference_mode()
-def stream_likelihood(
-    model: LanguageModel, store: TokenStore, length: int, rows: int = 16, overlap: int = 0
-) -> Likelihood:
+def text_likelihood(model: LanguageModel, store: TokenStore, length: int, rows: int = 16) -> Likelihood:
     """The likelihood of a whole store, read as running text, as `read_stream` reads it."""
     totals = torch.zeros(2, dtype=torch.float64, device=model.device)  # of all tokens, and of the known ones
-    for read in read_stream(model, store, length, rows, overlap):
+    for read in read_stream(model, store, length, rows):
         log_probs = model.output.log_prob(read.features, read.targets).double() * read.counts
         totals += torch.stack([log_probs.sum(), (log_probs * (read.targets != UNK)).sum()])
     everything, known = totals.tolist()
@@ -118,15 +101,14 @@ class StreamWindow(NamedTuple):
     """[rows, time]: whether a target belongs to the text and was not in a window before."""
 
 
-def read_stream(
-    model: LanguageModel, store: TokenStore, length: int, rows: int = 16, overlap: int = 0
-) -> Iterator[StreamWindow]:
+def read_stream(model: LanguageModel, store: TokenStore, length: int, rows: int = 16) -> Iterator[StreamWindow]:
     """Read a whole store as running text.
 
     The text is cut into up to `rows` long rows that are read side by side in windows of `length` tokens. A model that
-    carries its state reads each row without a break. For another, each window after the first begins with `overlap`
-    tokens that are read again and not scored, so that no word is predicted from less context than that.
+    carries its state reads each row without a break. For another, the first half of each window but the first is
+    read again and not scored, so that no word is predicted from less context than that.
     """
+    overlap = length // 2
     carries = model.features.carries
     stride = length if carries else max(1, length - overlap)
     rows = max(1, min(rows, len(store) // (4 * length)))
@@ -146,29 +128,43 @@ def read_stream(
 def unit_likelihood(model: Autoregressive, store: TokenStore, piece: int = 1 << 22) -> Likelihood:
     """The likelihood of a whole store, every unit by itself from `<bos>` to `<eos>`; about `piece` tokens at a time."""
     everything = known = 0.0
+    for tokens, lengths in unit_pieces(store, piece):
+        scores = model.unit_log_probs(tokens, lengths)
+        everything += float(scores.sum(dtype=np.float64))
+        known += float(scores.sum(dtype=np.float64, where=tokens != UNK))
+    return _of_store(store, everything, known)
+
+
+def unit_pieces(store: TokenStore, piece: int) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
+    """The tokens of whole units, about `piece` of them at a time, and the units' lengths."""
     first = 0
     while first < len(store):
         tokens = np.asarray(store.tokens[first : first + piece])
         ends = np.flatnonzero(tokens == EOS) + 1
-        while not len(ends):  # a unit longer than a piece
+        if len(ends):
+            yield tokens[: ends[-1]], np.diff(ends, prepend=0)
+            first += int(ends[-1])
+        else:  # a unit is longer than a piece
             piece *= 2
-            tokens = np.asarray(store.tokens[first : first + piece])
-            ends = np.flatnonzero(tokens == EOS) + 1
-        tokens = tokens[: ends[-1]]
-        scores = model.unit_log_probs(tokens, np.diff(ends, prepend=0))
-        everything += float(scores.sum(dtype=np.float64))
-        known += float(scores.sum(dtype=np.float64, where=tokens != UNK))
-        first += len(tokens)
-    return _of_store(store, everything, known)
 
 
 @torch.inference_mode()
-def pair_cross_entropy(model: Seq2Seq, pairs: PairStore, batch_tokens: int = 8192) -> float:
-    """-Σ log p(target | source) / tokens, in nats, `<eos>` counted, over all pairs of a store."""
-    total = torch.zeros((), dtype=torch.float64, device=model.device)
-    for _, batch in sorted_batches(pairs, batch_tokens):
-        total += model.log_prob(batch.targets.to(model.device), Source.of(batch)).double().sum()
-    return -total.item() / pairs.totals.target_tokens
+def target_likelihood(model: Conditional, batches: Iterable[Any]) -> Likelihood:
+    """The likelihood of the targets in batches of pairs or captions, each given its source; every `<eos>` counts.
+
+    Words and characters are not counted: tokens stand for them.
+    """
+    totals = torch.zeros(3, dtype=torch.float64, device=model.device)  # all tokens, the known ones, how many are not
+    tokens = 0
+    for batch in batches:
+        targets = batch.targets.to(model.device)
+        log_probs = model.token_log_probs(targets, model.source_of(batch))
+        unknown = targets == UNK
+        rows = torch.stack([log_probs.sum(1), log_probs.masked_fill(unknown, 0.0).sum(1), unknown.sum(1)])
+        totals += rows.double().sum(1)
+        tokens += batch.tokens
+    everything, known, unknown_tokens = totals.tolist()
+    return Likelihood(everything, tokens, tokens, tokens, int(unknown_tokens), known)
 
 
 def _of_store(store: TokenStore, log_prob: float, known_log_prob: float) -> Likelihood:

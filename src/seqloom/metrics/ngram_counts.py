@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from itertools import chain, count
 from typing import Any, TypeAlias
 
@@ -15,13 +15,6 @@ from seqloom.errors import ConfigError, DataError
 Tokens: TypeAlias = Sequence[Hashable] | NDArray[Any]
 """One text, split into tokens: a list of words, or a list, an array or a tensor of ids."""
 TokenList: TypeAlias = list[Hashable]
-
-SMALL = 2000  # tokens up to which plain Python is done before compiled code is loaded
-
-
-def ngrams(tokens: Sequence[Hashable], order: int) -> Iterator[tuple[Hashable, ...]]:
-    """All n-grams of a text, from left to right."""
-    return zip(*(tokens[offset:] for offset in range(order)), strict=False)
 
 
 def ngram_totals(lengths: NDArray[np.int64], max_order: int) -> NDArray[np.int64]:
@@ -36,33 +29,32 @@ def clipped_matches(
 
     An n-gram counts as often as it stands in the reference that has it most often, and no more:
     Σ_w min(c_w(hypothesis), max_k c_w(reference k)).
+
+    All texts stand one after the other, every hypothesis before its references, and the n-grams of a row (a hypothesis
+    and its references) are numbered: those of order n by the number of their first n - 1 tokens and by their last one.
     """
-    size = sum(map(len, hypotheses)) + sum(len(reference) for several in references for reference in several)
-    if size > SMALL:
-        return _compiled_matches(hypotheses, references, max_order)
-    matches = np.zeros((len(hypotheses), max_order), np.int64)
-    for row, (hypothesis, several) in enumerate(zip(hypotheses, references, strict=True)):
-        for order in range(1, max_order + 1):
-            allowed: Counter[tuple[Hashable, ...]] = Counter()
-            for reference in several:
-                allowed |= Counter(ngrams(reference, order))
-            matches[row, order - 1] = (Counter(ngrams(hypothesis, order)) & allowed).total()
-    return matches
-
-
-def _compiled_matches(
-    hypotheses: Sequence[TokenList], references: Sequence[Sequence[TokenList]], max_order: int
-) -> NDArray[np.int64]:
-    """The same, in compiled code: all texts in one array of numbers, every hypothesis before its references."""
-    from seqloom.metrics.ngram_kernels import count_matches  # waits for numba
-
-    texts = [text for pair in zip(hypotheses, references, strict=True) for text in (pair[0], *pair[1])]
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    ends = np.append(0, lengths.cumsum())
+    groups = np.array([1 + len(several) for several in references])
+    texts = [text for row in zip(hypotheses, references, strict=True) for text in (row[0], *row[1])]
+    lengths = np.array([len(text) for text in texts])
     numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)  # a token's number: the first free one
-    tokens = np.fromiter(map(numbers.__getitem__, chain.from_iterable(texts)), np.int64, int(ends[-1]))
-    groups = np.fromiter((1 + len(several) for several in references), np.int64, len(references))
-    return count_matches(tokens, ends, np.append(0, groups.cumsum()), max_order)
+    tokens = np.fromiter(map(numbers.__getitem__, chain.from_iterable(texts)), np.int64, lengths.sum())
+    # Of each token: its row, its text within the row (0 is the hypothesis), and how many there are to the text's end.
+    row = np.repeat(np.repeat(np.arange(len(groups)), groups), lengths)
+    text = np.repeat(np.concatenate([np.arange(size) for size in groups]), lengths)
+    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(tokens))
+
+    matches = np.zeros((len(groups), max_order), np.int64)
+    most = int(groups.max())  # texts in a row
+    begins, ngram = np.arange(len(tokens)), row
+    for order in range(1, max_order + 1):
+        keys = ngram * len(numbers) + tokens[begins + order - 1]
+        _, first, ngram = np.unique(keys, return_index=True, return_inverse=True)
+        counts = np.bincount(ngram * most + text[begins], minlength=len(first) * most).reshape(len(first), most)
+        clipped = np.minimum(counts[:, 0], counts[:, 1:].max(1))
+        np.add.at(matches[:, order - 1], row[begins[first]], clipped)
+        longer = (clipped[ngram] > 0) & (left[begins] > order)  # what does not match will not with one token more
+        begins, ngram = begins[longer], ngram[longer]
+    return matches
 
 
 def repeated_ngrams(hypotheses: Sequence[Tokens], order: int = 3) -> NDArray[np.float64]:
@@ -77,7 +69,8 @@ def repeated_ngrams(hypotheses: Sequence[Tokens], order: int = 3) -> NDArray[np.
         tokens = token_list(hypothesis, f"hypothesis {row}")
         total = len(tokens) - order + 1
         if total > 0:
-            rates[row] = 1 - len(set(ngrams(tokens, order))) / total
+            distinct = set(zip(*(tokens[offset:] for offset in range(order)), strict=False))
+            rates[row] = 1 - len(distinct) / total
     return rates
 
 
@@ -95,10 +88,8 @@ def token_list(text: Tokens, name: str) -> TokenList:
         raise DataError(f"{name} is {text!r}: it must be a list of tokens") from None
 
 
-def token_lists(
-    hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]
-) -> tuple[list[TokenList], list[list[TokenList]]]:
-    """Hypotheses, and for each of them its references, as lists of tokens."""
+def check_counts(hypotheses: Sequence[object], references: Sequence[object]) -> None:
+    """There must be hypotheses, and as many lists of references."""
     if len(hypotheses) != len(references):
         raise DataError(
             f"{len(hypotheses):,} hypotheses but {len(references):,} lists of references: "
@@ -106,6 +97,13 @@ def token_lists(
         )
     if not len(hypotheses):
         raise DataError("there are no hypotheses to score")
+
+
+def token_lists(
+    hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]
+) -> tuple[list[TokenList], list[list[TokenList]]]:
+    """Hypotheses, and for each of them its references, as lists of tokens."""
+    check_counts(hypotheses, references)
     ours, theirs = [], []
     for row, (hypothesis, several) in enumerate(zip(hypotheses, references, strict=True)):
         if isinstance(several, str) or not len(several):

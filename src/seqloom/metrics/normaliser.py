@@ -7,8 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from seqloom.data.store import TokenStore
+from seqloom.errors import UserError
 from seqloom.metrics.likelihood import read_stream
-from seqloom.models import LanguageModel
+from seqloom.models.language import LanguageModel
 from seqloom.nn import Softmax
 
 
@@ -18,8 +19,9 @@ def log_normalisers(model: LanguageModel, store: TokenStore, length: int) -> NDA
 
     Noise-contrastive estimation teaches them to be; a plain softmax has no reason to.
     """
-    assert isinstance(model.output, Softmax)
-    found = []
-    for read in read_stream(model, store, length, overlap=length // 2):
-        found.append(model.output.log_normaliser(read.features[read.counts]).float().cpu().numpy())
-    return np.concatenate(found)
+    output = model.output
+    if not isinstance(output, Softmax):
+        raise UserError("there are no scores to normalise: the output layer gives probabilities as it is")
+    windows = read_stream(model, store, length)
+    values = [output.log_normaliser(window.features[window.counts]).float().cpu().numpy() for window in windows]
+    return np.concatenate(values)

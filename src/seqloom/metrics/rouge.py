@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Generic, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,51 +16,43 @@ from seqloom.metrics.ngram_counts import TokenList, Tokens, clipped_matches, ngr
 
 Floats: TypeAlias = NDArray[np.float64]
 Several = Literal["best", "pooled"]
+Value = TypeVar("Value", float, Floats)
 
 
 @dataclass(frozen=True)
-class RougeScore:
-    """Precision, recall and their harmonic mean, in [0, 1]."""
+class RougeScore(Generic[Value]):
+    """Precision, recall and their harmonic mean, in [0, 1]: of a corpus, or arrays with those of every sentence."""
 
-    precision: float
-    recall: float
-    f: float
-
-
-@dataclass(frozen=True)
-class RougeScores:
-    """Precision, recall and F of every sentence."""
-
-    precision: Floats
-    recall: Floats
-    f: Floats
-
-    def mean(self) -> RougeScore:
-        """The score of the corpus: the mean over its sentences."""
-        return RougeScore(float(self.precision.mean()), float(self.recall.mean()), float(self.f.mean()))
+    precision: Value
+    recall: Value
+    f: Value
 
 
 @dataclass(frozen=True)
 class Rouge:
     """The three scores that are usually reported, each the mean over sentences."""
 
-    rouge1: RougeScore
-    rouge2: RougeScore
-    rougeL: RougeScore  # the metric's own name
+    rouge1: RougeScore[float]
+    rouge2: RougeScore[float]
+    rougeL: RougeScore[float]  # the metric's own name
 
 
 def rouge(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], several: Several = "best") -> Rouge:
     """ROUGE-1, -2 and -L of a corpus of token lists; `references[i]` holds the references of `hypotheses[i]`."""
     return Rouge(
-        rouge_n(hypotheses, references, 1, several).mean(),
-        rouge_n(hypotheses, references, 2, several).mean(),
-        rouge_l(hypotheses, references, several).mean(),
+        _mean(rouge_n(hypotheses, references, 1, several)),
+        _mean(rouge_n(hypotheses, references, 2, several)),
+        _mean(rouge_l(hypotheses, references, several)),
     )
+
+
+def _mean(scores: RougeScore[Floats]) -> RougeScore[float]:
+    return RougeScore(float(scores.precision.mean()), float(scores.recall.mean()), float(scores.f.mean()))
 
 
 def rouge_n(
     hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], order: int = 2, several: Several = "best"
-) -> RougeScores:
+) -> RougeScore[Floats]:
     """ROUGE-N of every sentence, from the n-grams that hypothesis x and reference s have in common.
 
     matches = Σ_w min(c_w(x), c_w(s)), precision = matches / n-grams of x, recall = matches / n-grams of s.
@@ -77,7 +69,7 @@ def rouge_n(
 
 def rouge_l(
     hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], several: Several = "best"
-) -> RougeScores:
+) -> RougeScore[Floats]:
     """ROUGE-L of every sentence: as ROUGE-1, but a match is a token of the longest common subsequence."""
     pairs = _Pairs(hypotheses, references)
     matches = np.array([common_subsequence(*pair) for pair in zip(pairs.hypotheses, pairs.references, strict=True)])
@@ -119,7 +111,7 @@ class _Pairs:
         """The hypothesis of each pair."""
         self.hypotheses: list[TokenList] = [ours[sentence] for sentence in self.sentences]
 
-    def scores(self, matches: NDArray[np.int64], order: int, several: Several) -> RougeScores:
+    def scores(self, matches: NDArray[np.int64], order: int, several: Several) -> RougeScore[Floats]:
         """From the matches of every pair to the scores of every hypothesis."""
         if several not in get_args(Several):
             raise ConfigError(
@@ -134,12 +126,12 @@ class _Pairs:
         each = _divided(matches, ours, theirs)
         # From the best F of a sentence to its worst, the first of equal ones before the others.
         best = np.lexsort((-each.f, self.sentences))[self.starts]
-        return RougeScores(each.precision[best], each.recall[best], each.f[best])
+        return RougeScore(each.precision[best], each.recall[best], each.f[best])
 
 
-def _divided(matches: NDArray[np.int64], ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> RougeScores:
+def _divided(matches: NDArray[np.int64], ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> RougeScore[Floats]:
     """Precision = matches / ours, recall = matches / theirs, F = 2 · precision · recall / (precision + recall)."""
     precision, recall = matches / np.maximum(ours, 1), matches / np.maximum(theirs, 1)
     # Written as rouge-score has it: of references whose F is the same up to rounding, the same one counts.
     f = 2 * precision * recall / np.where(matches > 0, precision + recall, 1)
-    return RougeScores(precision, recall, f)
+    return RougeScore(precision, recall, f)

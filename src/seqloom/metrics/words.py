@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from seqloom.errors import DataError
 from seqloom.models.word_vectors import WordVectors
+from seqloom.text.reading import read_lines
 
 VOCABULARY = 300_000
 QUESTIONS = 256  # answered at a time
@@ -128,8 +129,8 @@ def _places(vectors: WordVectors, vocabulary: int) -> dict[str, int]:
 
 
 def _read_pairs(path: Path) -> Iterator[tuple[str, str, float]]:
-    found = False
-    for number, line in enumerate(_lines(path), start=1):
+    past_heading = False
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         separator = "\t" if "\t" in line else "," if "," in line else None
@@ -139,16 +140,16 @@ def _read_pairs(path: Path) -> Iterator[tuple[str, str, float]]:
         try:
             judgement = float(fields[2])
         except ValueError:
-            if not found:
-                continue  # a heading
+            if not past_heading:
+                continue
             raise DataError(f"{path}, line {number}: {fields[2]!r} is not a number") from None
-        found = True
+        past_heading = True
         yield fields[0].upper(), fields[1].upper(), judgement
 
 
 def _read_questions(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
     section, questions = "", list[list[str]]()
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         words = line.split()
         if line.startswith(":"):
             if questions:
@@ -160,12 +161,3 @@ def _read_questions(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
             questions.append([word.upper() for word in words])
     if questions:
         yield section, questions
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not UTF-8 text") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None

@@ -14,6 +14,8 @@ from seqloom.decoding import Hypothesis, Limits, Sampler, generate
 from seqloom.nn.state import State
 from seqloom.text.special import PAD
 
+SCORED_TOGETHER = 16384  # tokens of a batch, padding too
+
 
 class Autoregressive(ABC):
     """p(x_1, ..., x_T) = Π_t p(x_t | x_1, ..., x_{t-1}) over token ids.
@@ -56,9 +58,7 @@ class Autoregressive(ABC):
         return self.token_log_probs(tokens, source).sum(dim=1)
 
     @torch.inference_mode()
-    def unit_log_probs(
-        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], batch_tokens: int = 16384
-    ) -> NDArray[np.float32]:
+    def unit_log_probs(self, tokens: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.float32]:
         """log p of every token of many units that stand one after the other in `tokens`, each from its own beginning.
 
         Batched by length, so that little is padding.
@@ -69,15 +69,15 @@ class Autoregressive(ABC):
         first = 0
         while first < len(order):
             last = first + 1
-            while last < len(order) and (last + 1 - first) * lengths[order[last]] <= batch_tokens:
+            while last < len(order) and (last + 1 - first) * lengths[order[last]] <= SCORED_TOGETHER:
                 last += 1
             chosen = order[first:last]
             inside = np.arange(lengths[chosen[-1]]) < lengths[chosen, None]  # [batch, time]
             places = (starts[chosen, None] + np.arange(inside.shape[1]))[inside]
             rows = np.full(inside.shape, PAD)
             rows[inside] = tokens[places]
-            found = self.token_log_probs(torch.from_numpy(rows).to(self.device))
-            scores[places] = found.float().cpu().numpy()[inside]
+            log_probs = self.token_log_probs(torch.from_numpy(rows).to(self.device))
+            scores[places] = log_probs.float().cpu().numpy()[inside]
             first = last
         return scores
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from seqloom.config.schema import SelectiveCopying, Seq2SeqConfig
+from seqloom.config.schema.seq2seq import SelectiveCopying, Seq2SeqConfig
 from seqloom.models.copying import CopyingSeq2Seq, SelectiveSeq2Seq
 from seqloom.models.seq2seq import Seq2Seq
 from seqloom.nn import Embedding
 from seqloom.nn.build import build_decoder, build_encoder
-from seqloom.nn.output import Plan, build_output
+from seqloom.nn.output import OutputLayout, build_output
 
 
 def build_seq2seq(
-    config: Seq2SeqConfig, vocabulary_size: int, target_vocabulary_size: int | None = None, plan: Plan | None = None
+    config: Seq2SeqConfig,
+    vocabulary_size: int,
+    target_vocabulary_size: int | None = None,
+    layout: OutputLayout | None = None,
 ) -> Seq2Seq:
-    """The model that a configuration describes, with fresh weights; `plan`: as for `build_output`, of target words.
+    """The model that a configuration describes, with fresh weights; `layout`: as for `build_output`, of target words.
 
     Where the target has no vocabulary of its own, both sides share one embedding matrix.
     """
-    options = config.embedding.model_dump(exclude={"vectors"})
-    source_embedding = Embedding(vocabulary_size, **options)
+    source_embedding = Embedding(config.embedding, vocabulary_size)
     shared = target_vocabulary_size is None
-    embedding = source_embedding if shared else Embedding(target_vocabulary_size or 0, **options)
+    embedding = source_embedding if shared else Embedding(config.embedding, target_vocabulary_size or 0)
     encoder = build_encoder(config.encoder, config.embedding.size)
     decoder = build_decoder(config.decoder, config.embedding.size, encoder.output_size)
-    output = build_output(config.output, decoder.output_size, embedding.vocabulary_size, plan, embedding.weight)
+    output = build_output(config.output, decoder.output_size, embedding.vocabulary_size, layout, embedding.weight)
     parts = (source_embedding, encoder, embedding, decoder, output)
     match config.copying:
         case SelectiveCopying(threshold=threshold, weight=weight):

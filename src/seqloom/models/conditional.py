@@ -5,17 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from seqloom.data.batch import shifted
 from seqloom.models.autoregressive import Autoregressive
+from seqloom.models.network import Network
 from seqloom.nn import Embedding, OutputLayer, State
 from seqloom.nn.decoders import Decoder, Reading
 from seqloom.nn.encoders import Encoding
-from seqloom.text.special import BOS, PAD
+from seqloom.text.special import PAD
 
 
-class Conditional(nn.Module, Autoregressive):
+class Conditional(Network, Autoregressive):
     """p(y | x) = Π_t p(y_t | y_<t, x):  memory = encode(x),  h_t = decoder(y_<t, memory),  p(y_t | ...) = output(h_t)
 
     The encoder runs once per source. Every method that takes tokens takes the sources they belong to, one per row; a
@@ -98,16 +99,5 @@ class Conditional(nn.Module, Autoregressive):
     def _follow(self, tokens: Tensor, source: Any) -> tuple[Reading, State]:
         """Read targets from the beginning, each shifted by one."""
         state = self.start(len(tokens), source)
-        begin = torch.full_like(tokens[:, :1], BOS)
-        reading, _ = self(torch.cat([begin, tokens[:, :-1]], dim=1), state)
+        reading, _ = self(shifted(tokens), state)
         return reading, state
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return next(self.parameters()).device
-
-    @property
-    def parameter_count(self) -> int:
-        """How many weights there are, tied ones counted once."""
-        return sum(parameter.numel() for parameter in self.parameters())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.data.buckets import PairBatch
+from seqloom.data.pair_batches import PairBatch
 from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn import Embedding, OutputLayer, State
 from seqloom.nn.decoders import Decoder, Reading

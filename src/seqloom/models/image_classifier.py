@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seqloom.config.schema import ImageClassifierConfig
+from seqloom.config.schema.image_classifier import ImageClassifierConfig
 from seqloom.data.image_batches import ImageBatch
 
 SMALLEST = 8  # sides shorter than this are not halved
@@ -35,8 +35,7 @@ class ImageClassifier(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """[rows, channels, height, width] from 0 to 1 -> [rows, features]."""
-        features: Tensor = self.body(2 * images - 1)
-        return features
+        return self.body(2 * images - 1)
 
     def log_probs(self, images: Tensor) -> Tensor:
         """log p of every class, [rows, classes]."""
@@ -46,7 +45,3 @@ class ImageClassifier(nn.Module):
         """-log p of the classes of a batch, summed."""
         assert batch.labels is not None
         return nn.functional.nll_loss(self.log_probs(batch.images), batch.labels, reduction="sum")
-
-
-def _block(inputs: int, filters: int) -> nn.Module:
-    return nn.Sequential(nn.Conv2d(inputs, filters, 3, padding=1, bias=False), nn.BatchNorm2d(filters), nn.ReLU())

@@ -39,19 +39,17 @@ class Interpolation(Autoregressive):
 
     def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read tokens [batch, time]; return log p(next | all read so far) [batch, vocabulary] and the new state."""
-        log_probs, state = self._ensemble.read(state, tokens)
+        log_probs, state = self._ensemble.read_each(state, tokens)
         return self._mixed(log_probs), state
 
     def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`."""
-        found = [model.token_log_probs(tokens.to(model.device)).to(self.device) for model in self.models]
-        return self._mixed(found).masked_fill(tokens == PAD, 0.0)
+        log_probs = [model.token_log_probs(tokens.to(model.device)).to(self.device) for model in self.models]
+        return self._mixed(log_probs).masked_fill(tokens == PAD, 0.0)
 
-    def unit_log_probs(
-        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], batch_tokens: int = 16384
-    ) -> NDArray[np.float32]:
+    def unit_log_probs(self, tokens: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.float32]:
         """log p of every token of many units, one after the other in `tokens`, each from its own beginning."""
-        return mix([model.unit_log_probs(tokens, lengths, batch_tokens) for model in self.models], self.weights)
+        return mix([model.unit_log_probs(tokens, lengths) for model in self.models], self.weights)
 
     def _mixed(self, log_probs: list[Tensor]) -> Tensor:
         weighted = [part + log_weight for part, log_weight in zip(log_probs, _log(self.weights), strict=True)]
@@ -109,5 +107,4 @@ def fit_weights(log_probs: ArrayLike, tolerance: float = TOLERANCE) -> NDArray[n
 
 def gradient(weights: NDArray[np.float64], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """g_i = (1/T) Σ_t p_i(t) / Σ_j λ_j p_j(t); probabilities: [models, tokens]."""
-    gains: NDArray[np.float64] = probabilities @ (1 / (weights @ probabilities)) / probabilities.shape[1]
-    return gains
+    return probabilities @ (1 / (weights @ probabilities)) / probabilities.shape[1]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.config.schema import ClassifierConfig, StaticFeatures, TaggerConfig
+from seqloom.config.schema.labelling import ClassifierConfig, StaticFeatures, TaggerConfig
+from seqloom.config.schema.language import EmbeddingConfig
+from seqloom.config.schema.seq2seq import RecurrentEncoderConfig
 from seqloom.data.labelled_batches import LabelledBatch
+from seqloom.models.network import Network
 from seqloom.nn import Embedding
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import RecurrentEncoder
@@ -20,11 +23,17 @@ from seqloom.nn.tags import Crf, IndependentTags
 class WordFeatures(nn.Module):
     """What a head knows of each word: a static vector, contextual layers mixed with learned weights, or both."""
 
-    def __init__(self, static: Embedding | None, mix: ScalarMix | None, width: int, dropout: float) -> None:
+    def __init__(self, config: TaggerConfig | ClassifierConfig, vocabulary_size: int, depth: int, width: int) -> None:
+        """`depth` and `width` are those of ELMo's layers; both are 0 where there are none."""
         super().__init__()
-        self.static, self.mix = static, mix
-        self.output_size = (static.output_size if static else 0) + (width if mix else 0)
-        self.dropout = Dropout(dropout)
+        words = config.features if isinstance(config.features, StaticFeatures) else config.features.static
+        self.static = None
+        if words is not None:
+            self.static = Embedding(EmbeddingConfig(size=words.size), vocabulary_size)
+            self.static.weight.requires_grad_(not words.frozen)
+        self.mix = ScalarMix(depth) if depth else None
+        self.output_size = (words.size if words else 0) + width
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, batch: LabelledBatch) -> Tensor:
         """[rows, time, output_size]"""
@@ -34,24 +43,36 @@ class WordFeatures(nn.Module):
             vectors.append(self.mix(batch.layers))
         if self.static is not None:
             vectors.append(self.static(batch.ids))
-        dropped: Tensor = self.dropout(torch.cat(vectors, dim=-1))
-        return dropped
+        return self.dropout(torch.cat(vectors, dim=-1))
 
 
-class Labeller(nn.Module):
-    """What all models that label share."""
+class Labeller(Network, ABC):
+    """What all models that label share: features, and bidirectional LSTM layers if any."""
 
-    features: WordFeatures
+    def __init__(self, config: TaggerConfig | ClassifierConfig, vocabulary_size: int, depth: int, width: int) -> None:
+        super().__init__()
+        self.features = WordFeatures(config, vocabulary_size, depth, width)
+        self.encoder = None
+        self.output_size = self.features.output_size
+        if config.layers:
+            lstm = RecurrentEncoderConfig(
+                kind="lstm", size=config.size, layers=config.layers, bidirectional=True, dropout=config.dropout
+            )
+            self.encoder = RecurrentEncoder(lstm, self.output_size)
+            self.output_size = self.encoder.output_size
 
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return next(self.parameters()).device
+    def vectors(self, batch: LabelledBatch) -> Tensor:
+        """[rows, time, output_size]"""
+        features = self.features(batch)
+        return features if self.encoder is None else self.encoder(features, batch.lengths).memory
 
-    @property
-    def parameter_count(self) -> int:
-        """How many weights there are."""
-        return sum(parameter.numel() for parameter in self.parameters())
+    @abstractmethod
+    def loss(self, batch: LabelledBatch) -> Tensor:
+        """-log p of the labels, summed over the sentences."""
+
+    @abstractmethod
+    def right(self, batch: LabelledBatch) -> Tensor:
+        """How many labels are predicted as they are."""
 
     @property
     def mixing_weights(self) -> list[float]:
@@ -63,46 +84,40 @@ class Labeller(nn.Module):
 class Tagger(Labeller):
     """p(tags | words): features, a bidirectional LSTM, scores of tags, and the probability of sequences of them."""
 
-    def __init__(self, features: WordFeatures, encoder: RecurrentEncoder, output: IndependentTags | Crf, tags: int):
-        super().__init__()
-        self.features, self.encoder, self.output = features, encoder, output
-        self.score = nn.Linear(encoder.output_size, tags)
+    def __init__(self, config: TaggerConfig, vocabulary_size: int, tags: int, depth: int = 0, width: int = 0) -> None:
+        super().__init__(config, vocabulary_size, depth, width)
+        self.output = Crf(tags) if config.output == "crf" else IndependentTags(tags)
+        self.score = nn.Linear(self.output_size, tags)
 
     def scores(self, batch: LabelledBatch) -> Tensor:
         """[rows, time, tags]"""
-        scores: Tensor = self.score(self.encoder(self.features(batch), batch.lengths).memory)
-        return scores
+        return self.score(self.vectors(batch))
 
     def loss(self, batch: LabelledBatch) -> Tensor:
-        """-log p of the tags, summed over the sentences."""
         return self.output.loss(self.scores(batch), batch.targets, batch.mask)
 
     def best(self, batch: LabelledBatch) -> Tensor:
         """The likeliest tags, [rows, time]."""
         return self.output.best(self.scores(batch), batch.mask)
 
+    def right(self, batch: LabelledBatch) -> Tensor:
+        return ((self.best(batch) == batch.targets) & batch.mask).sum()
+
 
 class Classifier(Labeller):
     """p(label | words): features, LSTM layers if any, all words as one vector, and a softmax over labels."""
 
     def __init__(
-        self,
-        features: WordFeatures,
-        encoder: RecurrentEncoder | None,
-        pooling: Literal["max", "mean"],
-        dropout: float,
-        labels: int,
+        self, config: ClassifierConfig, vocabulary_size: int, labels: int, depth: int = 0, width: int = 0
     ) -> None:
-        super().__init__()
-        self.features, self.encoder, self.pooling = features, encoder, pooling
-        self.dropout = Dropout(dropout)
-        self.score = nn.Linear(encoder.output_size if encoder else features.output_size, labels)
+        super().__init__(config, vocabulary_size, depth, width)
+        self.pooling = config.pooling
+        self.dropout = Dropout(config.dropout)
+        self.score = nn.Linear(self.output_size, labels)
 
     def log_probs(self, batch: LabelledBatch) -> Tensor:
         """log p of every label, [rows, labels]."""
-        vectors = self.features(batch)
-        if self.encoder is not None:
-            vectors = self.encoder(vectors, batch.lengths).memory
+        vectors = self.vectors(batch)
         padding = ~batch.mask.unsqueeze(2)
         if self.pooling == "max":
             pooled = vectors.masked_fill(padding, float("-inf")).amax(1)
@@ -111,23 +126,7 @@ class Classifier(Labeller):
         return F.log_softmax(self.score(self.dropout(pooled)).float(), dim=-1)
 
     def loss(self, batch: LabelledBatch) -> Tensor:
-        """-log p of the labels, summed over the sentences."""
         return F.nll_loss(self.log_probs(batch), batch.targets, reduction="sum")
 
-
-def build_labeller(
-    config: TaggerConfig | ClassifierConfig, vocabulary_size: int, labels: int, depth: int = 0, width: int = 0
-) -> Tagger | Classifier:
-    """The model that a configuration describes, with fresh weights; `depth` and `width` are those of ELMo's layers."""
-    wanted = config.features if isinstance(config.features, StaticFeatures) else config.features.static
-    static = Embedding(vocabulary_size, wanted.size) if wanted else None
-    if static is not None and wanted is not None and wanted.frozen:
-        static.weight.requires_grad_(False)
-    features = WordFeatures(static, ScalarMix(depth) if depth else None, width, config.dropout)
-    encoder = None
-    if config.layers:
-        encoder = RecurrentEncoder("lstm", features.output_size, config.size, config.layers, True, config.dropout)
-    if isinstance(config, ClassifierConfig):
-        return Classifier(features, encoder, config.pooling, config.dropout, labels)
-    assert encoder is not None
-    return Tagger(features, encoder, Crf(labels) if config.output == "crf" else IndependentTags(labels), labels)
+    def right(self, batch: LabelledBatch) -> Tensor:
+        return (self.log_probs(batch).argmax(1) == batch.targets).sum()

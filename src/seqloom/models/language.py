@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from seqloom.config.schema import LanguageModelConfig
+from seqloom.config.schema.language import LanguageModelConfig
+from seqloom.data.batch import shifted
 from seqloom.models.autoregressive import Autoregressive
+from seqloom.models.network import Network
 from seqloom.nn import Embedding, FeatureLayer, OutputLayer, State, build_features
-from seqloom.nn.output import Plan, build_output
-from seqloom.text.special import BOS, PAD
+from seqloom.nn.output import OutputLayout, build_output
+from seqloom.text.special import PAD
 
 
-class LanguageModel(nn.Module, Autoregressive):
+class LanguageModel(Network, Autoregressive):
     """p(x_t | x_1, ..., x_{t-1}) = output(h_t),  h_t = features(e_1, ..., e_{t-1}),  e_i = embedding(x_i)
 
     (Bengio et al. 2003; every later neural language model changes one of the three layers.)
@@ -46,26 +47,17 @@ class LanguageModel(nn.Module, Autoregressive):
         """The same state with room for so many steps, so that its tensors keep their shapes as it goes on."""
         return self.features.reserve(state, steps)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return next(self.parameters()).device
-
-    @property
-    def parameter_count(self) -> int:
-        """How many weights there are, tied ones counted once."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
     def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`."""
-        begin = torch.full_like(tokens[:, :1], BOS)
-        features, _ = self(torch.cat([begin, tokens[:, :-1]], dim=1))
+        features, _ = self(shifted(tokens))
         return self.output.log_prob(features, tokens).masked_fill(tokens == PAD, 0.0)
 
 
-def build_language_model(config: LanguageModelConfig, vocabulary_size: int, plan: Plan | None = None) -> LanguageModel:
-    """The model that a configuration describes, with fresh weights; `plan`: as for `build_output`."""
-    embedding = Embedding(vocabulary_size, **config.embedding.model_dump(exclude={"vectors"}))
+def build_language_model(
+    config: LanguageModelConfig, vocabulary_size: int, layout: OutputLayout | None = None
+) -> LanguageModel:
+    """The model that a configuration describes, with fresh weights; `layout`: as for `build_output`."""
+    embedding = Embedding(config.embedding, vocabulary_size)
     features = build_features(config.features, config.embedding.size)
-    output = build_output(config.output, features.output_size, vocabulary_size, plan, embedding.weight)
+    output = build_output(config.output, features.output_size, vocabulary_size, layout, embedding.weight)
     return LanguageModel(embedding, features, output, vocabulary_size)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 from torch import Tensor
 
-from seqloom.data.buckets import PairBatch
+from seqloom.data.pair_batches import PairBatch
 from seqloom.models.conditional import Conditional
 from seqloom.nn import Embedding, OutputLayer
 from seqloom.nn.decoders import Decoder
@@ -40,8 +40,7 @@ class Seq2Seq(Conditional):
         return Source.of(batch)
 
     def encode(self, source: Source) -> Encoding:
-        encoding: Encoding = self.encoder(self.source_embedding(source.tokens), source.lengths)
-        return encoding
+        return self.encoder(self.source_embedding(source.tokens), source.lengths)
 
     def checked(self, source: Any, size: int) -> Source:
         if not isinstance(source, Source) or len(source.tokens) != size:

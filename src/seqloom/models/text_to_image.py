@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.config.schema.text_to_image import TextToImageConfig
-from seqloom.data.described_batches import DescribedBatch
+from seqloom.data.caption_batches import DescribedBatch
 from seqloom.models.latent.likelihoods import BernoulliPixels, GaussianPixels
 from seqloom.models.latent.variational import Variational, at_least_single, normal_head
 from seqloom.models.seq2seq import Source
@@ -14,7 +14,7 @@ from seqloom.nn import Embedding
 from seqloom.nn.attending_decoder import AttendingDecoder
 from seqloom.nn.build import build_encoder
 from seqloom.nn.encoders import Encoding
-from seqloom.nn.image_layers import ACTIVATIONS, ConvolutionEncoder, Shape
+from seqloom.nn.image_layers import ACTIVATIONS, ImageConvolutionEncoder, Shape
 
 
 class TextToImage(Variational):
@@ -30,10 +30,10 @@ class TextToImage(Variational):
     def __init__(self, config: TextToImageConfig, shape: Shape, vocabulary_size: int) -> None:
         super().__init__()
         self.config, self.shape = config, shape
-        self.embedding = Embedding(vocabulary_size, **config.embedding.model_dump(exclude={"vectors"}))
+        self.embedding = Embedding(config.embedding, vocabulary_size)
         self.reader = build_encoder(config.encoder, config.embedding.size)
         summary = self.reader.output_size
-        self.encoder = ConvolutionEncoder(shape, config.channels, config.activation)
+        self.encoder = ImageConvolutionEncoder(shape, config.channels, config.activation)
         self.seen = _meeting(self.encoder.output_size + summary, config)
         self.head = nn.Linear(config.hidden, 2 * config.size)
         self.meant = _meeting(config.size + summary, config)
@@ -46,8 +46,7 @@ class TextToImage(Variational):
 
     def read(self, source: Source) -> Encoding:
         """What the text encoder knows of sentences."""
-        encoding: Encoding = self.reader(self.embedding(source.tokens), source.lengths)
-        return encoding
+        return self.reader(self.embedding(source.tokens), source.lengths)
 
     def posterior(self, batch: DescribedBatch) -> tuple[Tensor, Tensor]:
         summary = self.read(Source(batch.words, batch.lengths)).last

@@ -8,15 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.config.schema import TextVaeConfig
-from seqloom.data.units import UnitBatch
+from seqloom.config.schema.text_vae import TextVaeConfig
+from seqloom.data.text_units import UnitBatch
 from seqloom.models.conditional import Conditional
 from seqloom.models.latent.variational import divergence, log_ratio, normal_head
-from seqloom.nn import Embedding, OutputLayer
+from seqloom.nn import Embedding
 from seqloom.nn.build import build_decoder, build_encoder
-from seqloom.nn.decoders import Decoder
-from seqloom.nn.encoders import Encoder, Encoding
-from seqloom.nn.output import Plan, build_output
+from seqloom.nn.encoders import Encoding
+from seqloom.nn.output import OutputLayout, build_output
 from seqloom.text.special import UNK
 
 AT_ONCE = {"cpu": 1 << 23, "cuda": 1 << 28}  # probabilities computed together where a sentence has many codes
@@ -35,14 +34,16 @@ class TextVae(Conditional):
     from the prior. The decoder's memory has one place, z.
     """
 
-    def __init__(
-        self, size: int, embedding: Embedding, encoder: Encoder, decoder: Decoder, output: OutputLayer
-    ) -> None:
+    def __init__(self, config: TextVaeConfig, vocabulary_size: int, layout: OutputLayout | None = None) -> None:
+        """`layout`: as for `build_output`."""
         super().__init__()
-        self.size = size
-        self.embedding, self.encoder, self.decoder, self.output = embedding, encoder, decoder, output
-        self.head = nn.Linear(encoder.output_size, 2 * size)
-        self.vocabulary_size = output.vocabulary_size
+        self.size, self.vocabulary_size = config.size, vocabulary_size
+        self.embedding = Embedding(config.embedding, vocabulary_size)
+        self.encoder = build_encoder(config.encoder, self.embedding.output_size)
+        self.decoder = build_decoder(config.decoder, self.embedding.output_size, config.size)
+        matrix = self.embedding.weight
+        self.output = build_output(config.output, self.decoder.output_size, vocabulary_size, layout, matrix)
+        self.head = nn.Linear(self.encoder.output_size, 2 * config.size)
 
     # ---------------------------------------------------------------------------------------------------- codes
 
@@ -98,15 +99,6 @@ class TextVae(Conditional):
         out: [rows] each."""
         at_once = AT_ONCE.get(self.device.type, AT_ONCE["cpu"])
         part = max(1, at_once // (batch.targets.numel() * self.vocabulary_size))
-        found = [self.log_weights(batch, several) for several in noise.split(part)]
-        whole, unknown = (torch.cat(several).double() for several in zip(*found, strict=True))
+        weights = [self.log_weights(batch, several) for several in noise.split(part)]
+        whole, unknown = (torch.cat(several).double() for several in zip(*weights, strict=True))
         return whole.logsumexp(0) - math.log(len(noise)), (whole - unknown).logsumexp(0) - math.log(len(noise))
-
-
-def build_text_vae(config: TextVaeConfig, vocabulary_size: int, plan: Plan | None = None) -> TextVae:
-    """The model that a configuration describes, with fresh weights; `plan`: as for `build_output`."""
-    embedding = Embedding(vocabulary_size, **config.embedding.model_dump(exclude={"vectors"}))
-    encoder = build_encoder(config.encoder, embedding.output_size)
-    decoder = build_decoder(config.decoder, embedding.output_size, config.size)
-    output = build_output(config.output, decoder.output_size, vocabulary_size, plan, embedding.weight)
-    return TextVae(config.size, embedding, encoder, decoder, output)

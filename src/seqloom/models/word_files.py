@@ -6,22 +6,17 @@ and its numbers; in the binary form, a word, a space and its numbers as they lie
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BufferedReader, RawIOBase
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.errors import DataError
-from seqloom.files import atomic_file
+from seqloom.files import atomic_bytes
 from seqloom.models.word_vectors import WordVectors
-from seqloom.text.reading import GZIP_MAGIC
+from seqloom.text.reading import open_bytes
 
-COMPRESSION = 4  # of gzip: twice as fast as 6, and hardly larger
 LONGEST_WORD = 10_000  # bytes; more without a space means that the file is something else
 HEADER = 100  # bytes that the first line may take
 
@@ -32,7 +27,7 @@ def write_word2vec(vectors: WordVectors, path: Path, binary: bool = False) -> No
         if not word or word.split() != [word]:
             raise DataError(f"a word2vec file cannot hold {word!r}: words there are not empty and hold no white space")
     numbers = " ".join(["%.9g"] * vectors.size)
-    with atomic_file(path) as temporary, _writing(temporary) as file:
+    with atomic_bytes(path) as file:
         file.write(f"{len(vectors)} {vectors.size}\n".encode())
         for word, row in zip(vectors.words, vectors.vectors, strict=True):
             name = word.encode("utf-8", "surrogatepass") + b" "
@@ -45,15 +40,10 @@ def write_word2vec(vectors: WordVectors, path: Path, binary: bool = False) -> No
 def read_word2vec(path: Path) -> WordVectors:
     """Read a word2vec file, text or binary, gzipped or not."""
     path = Path(path)
-    try:
-        with _reading(path) as file:
-            count, size = _header(path, file)
-            vectors = np.empty((count, size), np.float32)
-            words = _read_text(path, file, vectors) if _is_text(file) else _read_binary(path, file, vectors)
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is a damaged gzip file: {error}") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    with open_bytes(path) as file:
+        count, size = _header(path, file)
+        vectors = np.empty((count, size), np.float32)
+        words = _read_text(path, file, vectors) if _is_text(file) else _read_binary(path, file, vectors)
     return WordVectors(words, vectors)
 
 
@@ -120,24 +110,3 @@ def _read_binary(path: Path, file: BufferedReader, vectors: NDArray[np.float32])
 
 def _broken(path: Path, row: int, count: int, file: BufferedReader) -> str:
     return f"{path}, byte {file.tell()}: word {row + 1} of {count:,} does not end where it should; is the file whole?"
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[BufferedReader]:
-    with open(path, "rb") as file:
-        if file.peek(2)[:2] == GZIP_MAGIC:
-            with BufferedReader(cast("RawIOBase", gzip.GzipFile(fileobj=file))) as unpacked:
-                yield cast("BufferedReader", unpacked)
-        else:
-            yield file
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[IO[bytes]]:
-    with open(path, "wb") as file:
-        if path.suffix.lower() != ".gz":
-            yield file
-            return
-        # No name and no time inside: the same vectors give the same bytes.
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=COMPRESSION, fileobj=file, mtime=0) as packed:
-            yield cast("IO[bytes]", packed)

@@ -41,12 +41,12 @@ class WordVectors:
 
     def place(self, word: str) -> int:
         """The row of a word."""
-        found = self._places.get(word)
-        if found is None:
+        row = self._places.get(word)
+        if row is None:
             lowered = word.lower()
             hint = f" (did you mean {lowered!r}?)" if lowered in self else did_you_mean(word, self._spelled_like(word))
             raise UserError(f"there is no vector for {word!r}{hint}")
-        return found
+        return row
 
     def similarity(self, a: str, b: str) -> float:
         """The cosine of the angle between the vectors of two words."""
@@ -78,11 +78,11 @@ class WordVectors:
         if n < 1:
             return [[] for _ in queries]
         top = np.argpartition(-cosines, n - 1, axis=1)[:, :n]
-        found = []
+        nearest = []
         for row, places in zip(cosines, top, strict=True):
             ordered = places[np.lexsort((places, -row[places]))]
-            found.append([(self.words[place], float(row[place])) for place in ordered])
-        return found
+            nearest.append([(self.words[place], float(row[place])) for place in ordered])
+        return nearest
 
     @cached_property
     def unit(self) -> Floats:

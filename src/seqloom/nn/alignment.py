@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.seq2seq import SomeAttention
 from seqloom.errors import ConfigError
 
 
@@ -119,9 +121,8 @@ class AdditiveAlignment(Alignment):
     batch · time · places · size values.
     """
 
-    def __init__(self, query_size: int, memory_size: int, size: int = 256) -> None:
+    def __init__(self, query_size: int, memory_size: int, size: int) -> None:
         super().__init__(query_size, memory_size)
-        self.size = size
         self.query = nn.Linear(query_size, size, bias=False)  # W
         self.key = nn.Linear(memory_size, size)  # U and b
         self.energy = nn.Linear(size, 1, bias=False)  # v
@@ -130,16 +131,14 @@ class AdditiveAlignment(Alignment):
         return self.key(memory)
 
     def energies(self, queries: Tensor, keys: Tensor, looked: Tensor | None) -> Tensor:
-        return self._squash(self._sums(queries, keys))
-
-    def _sums(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """W q + U m_s + b: [batch, time, places, size]."""
-        return self.query(queries).unsqueeze(2) + keys.unsqueeze(1)
-
-    def _squash(self, sums: Tensor) -> Tensor:
-        """vᵀ tanh(sums): [batch, time, places, size] -> [batch, time, places]."""
-        hidden = sums.tanh_()  # in place: the sums are the largest tensor of all, and nobody needs them again
+        hidden = self.sums(
+            queries, keys, looked
+        ).tanh_()  # in place: the largest tensor of all, which nobody else needs
         return self.energy(hidden).squeeze(-1)
+
+    def sums(self, queries: Tensor, keys: Tensor, looked: Tensor | None) -> Tensor:
+        """W q + U m_s + b, the arguments as for `weights` -> [batch, time, places, size]."""
+        return self.query(queries).unsqueeze(2) + keys.unsqueeze(1)
 
 
 class LookBackAlignment(AdditiveAlignment):
@@ -155,7 +154,7 @@ class LookBackAlignment(AdditiveAlignment):
     def past(self, looked: Tensor) -> Tensor:
         """looked [rows, places] -> what it adds to the sums: [rows, places, size]. All zeros add nothing."""
 
-    def energies(self, queries: Tensor, keys: Tensor, looked: Tensor | None) -> Tensor:
+    def sums(self, queries: Tensor, keys: Tensor, looked: Tensor | None) -> Tensor:
         batch, time, places = queries.size(0), queries.size(1), keys.size(1)
         if looked is None and time == 1:
             looked = keys.new_zeros(batch, places)
@@ -165,7 +164,7 @@ class LookBackAlignment(AdditiveAlignment):
                 f"({batch * time} rows of {places} places); got {'none' if looked is None else list(looked.shape)}"
             )
         past = self.past(looked.to(keys.dtype)).unflatten(0, (batch, time))
-        return self._squash(self._sums(queries, keys) + past)
+        return super().sums(queries, keys, looked) + past
 
 
 class CoverageAlignment(LookBackAlignment):
@@ -175,7 +174,7 @@ class CoverageAlignment(LookBackAlignment):
     at again. w starts at zero: training begins with plain additive attention and learns what coverage is good for.
     """
 
-    def __init__(self, query_size: int, memory_size: int, size: int = 256) -> None:
+    def __init__(self, query_size: int, memory_size: int, size: int) -> None:
         super().__init__(query_size, memory_size, size)
         self.coverage = nn.Linear(1, size, bias=False)  # w
         nn.init.zeros_(self.coverage.weight)
@@ -196,7 +195,7 @@ class LocationAlignment(LookBackAlignment):
     looked at, within `width` places around s. Attention learns to move on from where it stood.
     """
 
-    def __init__(self, query_size: int, memory_size: int, size: int = 256, filters: int = 10, width: int = 31) -> None:
+    def __init__(self, query_size: int, memory_size: int, size: int, filters: int, width: int) -> None:
         super().__init__(query_size, memory_size, size)
         if width % 2 == 0:
             raise ConfigError(
@@ -234,6 +233,21 @@ class ContextAttention(nn.Module):
         weights = self.alignment.weights(share(queries, memory.size(0)), keys, mask, looked)
         contexts = weights.to(memory.dtype) @ memory  # [sources, rows / sources · time, memory_size]
         return contexts.reshape(rows, time, memory.size(2)), weights.reshape(rows, time, memory.size(1))
+
+
+ALIGNMENTS: dict[str, Callable[..., Alignment]] = {
+    "dot": DotAlignment,
+    "scaled-dot": ScaledDotAlignment,
+    "bilinear": BilinearAlignment,
+    "additive": AdditiveAlignment,
+    "coverage": CoverageAlignment,
+    "location": LocationAlignment,
+}
+
+
+def build_attention(config: SomeAttention, query_size: int, memory_size: int) -> ContextAttention:
+    """The attention of a configuration."""
+    return ContextAttention(ALIGNMENTS[config.kind](query_size, memory_size, **config.model_dump(exclude={"kind"})))
 
 
 def share(queries: Tensor, sources: int) -> Tensor:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.transformer import TransformerShape
 from seqloom.nn.decoders.transformer import CrossAttention
 from seqloom.nn.encoders import Encoding
-from seqloom.nn.image_layers import ACTIVATIONS, ConvolutionDecoder, Shape
+from seqloom.nn.image_layers import ACTIVATIONS, ImageConvolutionDecoder, Shape, begin_at_channels
 
 
 class AttendingDecoder(nn.Module):
@@ -23,34 +24,20 @@ class AttendingDecoder(nn.Module):
     """
 
     def __init__(
-        self, size: int, memory_size: int, heads: int, channels: Sequence[int], shape: Shape, activation: str = "relu"
+        self, size: int, memory_size: int, heads: int, channels: Sequence[int], shape: Shape, activation: str
     ) -> None:
         super().__init__()
-        self.image = ConvolutionDecoder(size, channels, (channels[0], *shape[1:]), activation)
+        self.image = ImageConvolutionDecoder(size, channels, (channels[0], *shape[1:]), activation)
         width, high, wide = self.image.smallest
         self.places = nn.Parameter(torch.randn(high * wide, width))
         self.norm, self.memory_norm = nn.LayerNorm(width), nn.LayerNorm(memory_size)
-        self.attention = CrossAttention(width, memory_size, heads, dropout=0.0)
-        self.mixing = nn.Sequential(
-            ACTIVATIONS[activation](),
-            nn.Conv2d(width, width, 3, padding=1),
-            ACTIVATIONS[activation](),
-            nn.Conv2d(width, width, 3, padding=1),
-        )
-        self.finishing = nn.Sequential(
-            ACTIVATIONS[activation](),
-            nn.Conv2d(channels[0], channels[0], 3, padding=1),
-            ACTIVATIONS[activation](),
-            nn.Conv2d(channels[0], shape[0], 3, padding=1),
-        )
+        self.attention = CrossAttention(TransformerShape(size=width, heads=heads, dropout=0.0), memory_size)
+        self.mixing = _convolutions(width, width, activation)
+        self.finishing = _convolutions(channels[0], shape[0], activation)
 
-    @torch.no_grad()
     def begin_at(self, image: Tensor) -> None:
         """Let what is given out before anything is learned lie around the mean of each channel of an image."""
-        last = self.finishing[-1]
-        assert isinstance(last, nn.Conv2d)
-        assert last.bias is not None
-        last.bias.copy_(image.mean((1, 2)))
+        begin_at_channels(self.finishing[-1], image)
 
     def forward(self, vectors: Tensor, encoding: Encoding) -> Tensor:
         """vectors [sentences · draws, size], the draws of a sentence together -> images of as many rows, any real
@@ -60,5 +47,10 @@ class AttendingDecoder(nn.Module):
         words = self.attention.prepare(self.memory_norm(encoding.memory))
         places = places + self.attention(self.norm(places + self.places), words, encoding.mask)
         hidden = places.mT.unflatten(-1, grid.shape[2:])
-        pixels: Tensor = self.finishing(self.image.layers(hidden + self.mixing(hidden)))
-        return pixels
+        return self.finishing(self.image.layers(hidden + self.mixing(hidden)))
+
+
+def _convolutions(before: int, after: int, activation: str) -> nn.Sequential:
+    """Two convolutions of 3×3 pixels, with an activation before each."""
+    first, second = (nn.Conv2d(before, channels, 3, padding=1) for channels in (before, after))
+    return nn.Sequential(ACTIVATIONS[activation](), first, ACTIVATIONS[activation](), second)

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.config.schema.transformer import TransformerShape
 from seqloom.nn.dropout import drop_values
 from seqloom.nn.kernels import available
+from seqloom.nn.norms import make_norm
 from seqloom.nn.state import History, Position, found
 
 LONGEST_WRITTEN_OUT = 256
@@ -27,43 +29,56 @@ VECTOR = 16
 class MultiHeadAttention(nn.Module):
     """Attention(Q, K, V) = softmax(Q Kᵀ / √d + mask) V, in several heads (Vaswani et al. 2017, section 3.2).
 
-    `project` makes queries, keys and values of the same inputs in one product; calling the module attends from queries
-    to keys and values, wherever they come from: the same window, a cache, the memory of an encoder.
+    Where queries, keys and values come from, a kind of attention says: the same window, a cache, the memory of an
+    encoder. All of them are [batch, heads, time, d], d the size of a head.
     """
 
-    def __init__(self, size: int, heads: int, dropout: float = 0.0) -> None:
+    output: nn.Linear
+    """From all heads together to one vector."""
+
+    def __init__(self, config: TransformerShape) -> None:
         super().__init__()
-        self.heads = heads
-        self.head_size = size // heads
-        self.dropout = dropout
-        self.input = nn.Linear(size, 3 * size)  # queries, keys, values
-        self.output = nn.Linear(size, size)
+        self.heads = config.heads
+        self.head_size = config.size_per_head
+        self.dropout = config.dropout
+        self.scaled = config.scaled_scores
+        self.query_norm, self.key_norm = (
+            make_norm(config, self.head_size) if config.query_key_norm else None for _ in range(2)
+        )
+
+    def prepare_queries(self, queries: Tensor) -> Tensor:
+        """Projected queries, normed if they shall be, and made larger by √d if scores shall not be divided by it."""
+        if self.query_norm is not None:
+            queries = self.query_norm(queries).to(queries.dtype)
+        return queries if self.scaled else queries * self.head_size**0.5
+
+    def prepare_keys(self, keys: Tensor) -> Tensor:
+        """Projected keys, normed if they shall be."""
+        return keys if self.key_norm is None else self.key_norm(keys).to(keys.dtype)
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """What each query sees, in all heads together: [batch, time, size]. Mask and `causal` are those of `attend`."""
+        return self.join(attend(queries, keys, values, mask, causal, self.dropout if self.training else 0.0))
+
+    def join(self, attended: Tensor) -> Tensor:
+        """What the heads saw, [batch, heads, time, d], as one vector: [batch, time, size]."""
+        return self.output(attended.transpose(1, 2).flatten(2))
+
+
+class SelfAttention(MultiHeadAttention):
+    """Queries, keys and values are made of the same inputs, in one product."""
+
+    def __init__(self, config: TransformerShape) -> None:
+        super().__init__(config)
+        inner = self.heads * self.head_size
+        self.input = nn.Linear(config.size, 3 * inner, bias=config.bias)  # queries, keys, values
+        self.output = nn.Linear(inner, config.size, bias=config.bias)
 
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """inputs [batch, time, size] -> queries, keys, values, each [batch, heads, time, head_size]."""
         together = self.input(inputs).unflatten(-1, (3, self.heads, self.head_size))
         queries, keys, values = together.permute(2, 0, 3, 1, 4)
-        return queries, keys, values
-
-    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """queries [batch, heads, time, head_size], keys and values of `length` steps -> [batch, time, size].
-
-        Mask and `causal` are those of `attend`.
-        """
-        dropout = self.dropout if self.training else 0.0
-        attended = attend(queries, keys, values, mask, causal, dropout)
-        return self.output(attended.transpose(1, 2).flatten(2))
-
-    def look_back(
-        self, queries: Tensor, keys: Tensor, values: Tensor, history: History, step: Position, mask: Tensor | None
-    ) -> Tensor:
-        """One step, its queries, keys and values [rows, heads, 1, head_size], with all before it -> [rows, 1, size].
-
-        The keys and values are written into the history, in which they are the caches `keys` and `values`. The mask
-        says what of the history counts: the steps up to this one.
-        """
-        attended = attend_history(queries, keys, values, history, step, mask)
-        return self.output(attended.transpose(1, 2).flatten(2))
+        return self.prepare_queries(queries), self.prepare_keys(keys), values
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
@@ -82,7 +97,8 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, c
         time, length = queries.size(-2), keys.size(-2)
         fits = max(time, length, queries.size(-1)) <= LONGEST_WINDOW
         few = time == 1 if fits else time <= FEW_HYPOTHESES
-        if few and visible is not None and not torch.is_grad_enabled() and _lie_together(keys, values):
+        lie_together = keys.is_contiguous() and values.is_contiguous()
+        if few and visible is not None and not torch.is_grad_enabled() and lie_together:
             from seqloom.nn.kernels.step import attend_source
 
             return attend_source(queries, keys, values, visible)
@@ -105,15 +121,11 @@ def _is_of_keys(mask: Tensor | None, queries: Tensor) -> bool:
     return mask is None or (mask.dtype == torch.bool and mask.shape[:3] == (queries.size(0), 1, 1))
 
 
-def _lie_together(*tensors: Tensor) -> bool:
-    return all(tensor.is_contiguous() for tensor in tensors)
-
-
 def attend_history(
-    queries: Tensor, keys: Tensor, values: Tensor, history: History, step: Position, mask: Tensor | None
+    queries: Tensor, keys: Tensor, values: Tensor, history: History, step: Tensor, mask: Tensor | None
 ) -> Tensor:
-    """Write one step's keys and values into a history, and attend to all up to it; all [rows, heads, 1, d]."""
-    assert isinstance(step, Tensor)
+    """Write one step's keys and values into a history, where they are the caches `keys` and `values`, and attend to all
+    up to it; all [rows, heads, 1, d]. The mask says what of the history counts: the steps up to this one."""
     before = history.caches["keys"], history.caches["values"]
     if _suits_kernels(queries, *before) and (mask is None or mask.dtype == torch.bool):
         from seqloom.nn.kernels import step as kernel

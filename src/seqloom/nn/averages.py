@@ -19,11 +19,10 @@ class Average(FeatureLayer):
 
     def __init__(self, input_size: int) -> None:
         super().__init__()
-        self.input_size = input_size
         self.output_size = input_size
 
     def start(self, size: int, like: Tensor) -> State:
-        return State({"sum": like.new_zeros(size, self.input_size)})
+        return State({"sum": like.new_zeros(size, self.output_size)})
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         end = state.position + inputs.size(1)
@@ -41,14 +40,13 @@ class AttentionAverage(FeatureLayer):
 
     def __init__(self, input_size: int) -> None:
         super().__init__()
-        self.input_size = input_size
         self.output_size = input_size
         self.query = nn.Linear(input_size, input_size, bias=False)
         self.key = nn.Linear(input_size, input_size, bias=False)
         self.decay = nn.Parameter(torch.tensor(-2.0))  # softplus(-2) ≈ 0.13: a word eight steps back counts 1/e
 
     def start(self, size: int, like: Tensor) -> State:
-        return State({name: like.new_zeros(size, 0, self.input_size) for name in ("keys", "inputs")})
+        return State({name: like.new_zeros(size, 0, self.output_size) for name in ("keys", "inputs")})
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         begin, end = state.position, state.position + inputs.size(1)

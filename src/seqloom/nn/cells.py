@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from seqloom.nn.dropout import drop_weight
-from seqloom.nn.starts import Start, start_recurrent
+from seqloom.config.schema.base import Start
+from seqloom.nn.dropout import drop_values
+from seqloom.nn.starts import start_recurrent
 
 
 class RecurrentLayer(nn.Module, ABC):
@@ -104,13 +105,8 @@ class PeepholeScan(torch.autograd.Function):
         carry = forget + slopes[:, :, 0] * peepholes[0] + slopes[:, :, 1] * peepholes[1]
         grad_gates, grad_hidden, grad_cell = backpropagate(slopes, cell_slope, carry, weight, grad_hiddens, grad_cell)
         grad_weight = grad_gates.flatten(2).flatten(0, 1).t() @ hiddens[:-1].flatten(0, 1)
-        grad_peepholes = torch.stack(
-            [
-                (grad_gates[:, :, 0] * before).sum((0, 1)),
-                (grad_gates[:, :, 1] * before).sum((0, 1)),
-                (grad_gates[:, :, 3] * now).sum((0, 1)),
-            ]
-        )
+        seen = {0: before, 1: before, 3: now}  # by the gates: input, forget, output
+        grad_peepholes = torch.stack([(grad_gates[:, :, gate] * cell).sum((0, 1)) for gate, cell in seen.items()])
         return grad_gates.flatten(2), grad_hidden, grad_cell, grad_weight, grad_peepholes
 
 
@@ -175,7 +171,7 @@ class LoopedLayer(RecurrentLayer):
         start_recurrent(self.recurrent_weight, start)
 
     def forward(self, inputs: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        weight = drop_weight(self.recurrent_weight, self.weight_drop, self.training)
+        weight = drop_values(self.recurrent_weight, self.weight_drop, self.training)
         projected = F.linear(inputs.transpose(0, 1), self.input_weight, self.bias)  # [time, batch, gates · size]
         with torch.autocast(inputs.device.type, enabled=False):  # the recurrence itself stays in full precision
             hidden, cell = (tensor.to(weight.dtype) for tensor in memory)

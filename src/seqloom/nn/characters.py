@@ -35,12 +35,7 @@ class CharacterCnn(nn.Module):
     """
 
     def __init__(
-        self,
-        size: int,
-        character_size: int,
-        widths: Sequence[int],
-        filters: Sequence[int],
-        highways: int,
+        self, size: int, character_size: int, widths: Sequence[int], filters: Sequence[int], highways: int
     ) -> None:
         super().__init__()
         self.output_size = size
@@ -56,5 +51,4 @@ class CharacterCnn(nn.Module):
         """words [words, characters], codes of `data.characters` -> vectors [words, size]."""
         letters = F.embedding(words, self.characters, padding_idx=EMPTY).transpose(1, 2)
         found = [F.relu(convolution(letters).amax(2)) for convolution in self.convolutions]
-        vectors: Tensor = self.project(self.highways(torch.cat(found, dim=1)))
-        return vectors
+        return self.project(self.highways(torch.cat(found, dim=1)))

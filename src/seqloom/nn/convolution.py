@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.config.schema.language import ConvolutionFeatures
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
+from seqloom.nn.layers import fit_size
 from seqloom.nn.state import State
 
 
@@ -39,24 +41,15 @@ class Convolution(FeatureLayer):
 
     carries = True
 
-    def __init__(
-        self,
-        input_size: int,
-        size: int = 256,
-        layers: int = 4,
-        kernel: int = 3,
-        dilated: bool = True,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, config: ConvolutionFeatures, input_size: int) -> None:
         super().__init__()
-        self.input_size = input_size
-        self.output_size = size
-        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
-        dilations = [2**depth if dilated else 1 for depth in range(layers)]
-        stack = [CausalConvolution(size, kernel, dilation, dropout) for dilation in dilations]
+        self.output_size = config.size
+        self.project = fit_size(input_size, config.size)
+        dilations = [2**depth if config.dilated else 1 for depth in range(config.layers)]
+        stack = [CausalConvolution(config.size, config.kernel, dilation, config.dropout) for dilation in dilations]
         self.layers = nn.ModuleList(stack)
         self.spans = {f"layer{depth}.inputs": layer.span for depth, layer in enumerate(stack)}
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(config.dropout)
 
     def start(self, size: int, like: Tensor) -> State:
         return State({name: like.new_zeros(size, self.output_size, span) for name, span in self.spans.items()})

@@ -27,7 +27,8 @@ class Dropout(nn.Module):
 
 
 def drop_values(inputs: Tensor, probability: float, training: bool) -> Tensor:
-    """Dropout (Srivastava et al. 2014): each value is zero with `probability`, the others scaled by 1 / (1 - p).
+    """Dropout (Srivastava et al. 2014): each value is zero with `probability`, the others scaled by 1 / (1 - p). Where
+    the values are weights, it is called DropConnect (Wan et al. 2013).
 
     On the CPU, where the library's kernel takes longer than the products around it, one random byte decides on each
     value: p is rounded to a multiple of 1/256 (at most 255/256), and the scale is that of the rounded p, so that the
@@ -62,15 +63,11 @@ def _random_bytes(shape: torch.Size) -> Tensor:
     return words.random_(torch.iinfo(torch.int64).min, None).view(torch.uint8)[: shape.numel()].view(shape)
 
 
-class VariationalDropout(nn.Module):
+class VariationalDropout(Dropout):
     """One mask for all time steps of a sequence (Gal & Ghahramani 2016, https://arxiv.org/abs/1512.05287).
 
     The same values of [batch, time, size] are dropped at every step; what is kept is scaled by 1 / (1 - probability).
     """
-
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        self.probability = probability
 
     def forward(self, inputs: Tensor) -> Tensor:
         if not self.training or self.probability == 0.0:
@@ -78,18 +75,10 @@ class VariationalDropout(nn.Module):
         mask = inputs.new_ones(inputs.size(0), 1, inputs.size(2))
         return inputs * F.dropout(mask, self.probability)
 
-    def extra_repr(self) -> str:
-        return f"p={self.probability}"
 
-
-def choose_dropout(probability: float, variational: bool) -> nn.Module:
+def choose_dropout(probability: float, variational: bool) -> Dropout:
     """Dropout for [batch, time, size]: one mask per sequence when `variational`, one per step otherwise."""
     return VariationalDropout(probability) if variational else Dropout(probability)
-
-
-def drop_weight(weight: Tensor, probability: float, training: bool) -> Tensor:
-    """DropConnect (Wan et al. 2013): each weight is zero with `probability`, the others scaled by 1 / (1 - p)."""
-    return drop_values(weight, probability, training)
 
 
 def drop_words(vectors: Tensor, tokens: Tensor, vocabulary_size: int, probability: float, training: bool) -> Tensor:

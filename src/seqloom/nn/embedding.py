@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.config.schema.language import EmbeddingConfig
 from seqloom.nn.dropout import choose_dropout, drop_words
 
 
@@ -16,21 +17,14 @@ class Embedding(nn.Module):
     that shares the matrix starts with scores of about unit variance.
     """
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        size: int,
-        dropout: float = 0.0,
-        word_dropout: float = 0.0,
-        variational: bool = False,
-    ) -> None:
+    def __init__(self, config: EmbeddingConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.output_size = size
-        self.word_dropout = word_dropout
-        self.weight = nn.Parameter(torch.empty(vocabulary_size, size))
-        self.dropout = choose_dropout(dropout, variational)
-        nn.init.normal_(self.weight, std=size**-0.5)
+        self.output_size = config.size
+        self.word_dropout = config.word_dropout
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, config.size))
+        self.dropout = choose_dropout(config.dropout, config.variational)
+        nn.init.normal_(self.weight, std=config.size**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [batch, time] -> vectors [batch, time, size]."""

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.config.schema.seq2seq import ConvolutionEncoderConfig, RecurrentEncoderConfig, RecurrentKind
+from seqloom.config.schema.transformer import WordTransformer
 from seqloom.errors import ConfigError
 from seqloom.nn.dropout import Dropout, VariationalDropout
-from seqloom.nn.positions import Positions, RelativePositions
-from seqloom.nn.recurrent import GruLayer, LibraryLayer, LstmLayer, RnnLayer
-from seqloom.nn.transformer import EncoderLayer, PositionKind, View, make_positions
-
-RecurrentKind = Literal["rnn", "lstm", "gru"]
+from seqloom.nn.layers import fit_size
+from seqloom.nn.positions import added_positions, two_sided_positions
+from seqloom.nn.recurrent import LAYERS
+from seqloom.nn.transformer import TransformerReader, View
 
 
 @dataclass(frozen=True)
@@ -37,15 +36,10 @@ class Encoding:
     """[batch, size]: the whole sentence in one vector. The state after the last word read, for recurrent encoders;
     for others, which read all words at once, the mean of the memory."""
 
-    def total(self) -> Tensor:
-        """Σ_s memory_s over the real places: [batch, size]."""
-        return self.memory.sum(1)
-
 
 class Encoder(nn.Module, ABC):
     """Reads padded rows of vectors; a kind of encoder says how in `read`, and what sums a row up in `summary`."""
 
-    input_size: int
     output_size: int
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Encoding:
@@ -63,9 +57,6 @@ class Encoder(nn.Module, ABC):
     def summary(self, memory: Tensor, lengths: Tensor) -> Tensor:
         """memory [batch, places, size], zeros where padding is -> one vector per row: the mean."""
         return memory.sum(1) / lengths.unsqueeze(1).to(memory.dtype)
-
-
-LAYERS: dict[RecurrentKind, Callable[..., LibraryLayer]] = {"rnn": RnnLayer, "lstm": LstmLayer, "gru": GruLayer}
 
 
 class OneWay(nn.Module):
@@ -125,27 +116,20 @@ class RecurrentEncoder(Encoder):
     their own length.
     """
 
-    def __init__(
-        self,
-        kind: RecurrentKind,
-        input_size: int,
-        size: int = 256,
-        layers: int = 1,
-        bidirectional: bool = True,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, config: RecurrentEncoderConfig, input_size: int) -> None:
         super().__init__()
-        if bidirectional and size % 2:
+        size, both = config.size, config.bidirectional
+        if both and size % 2:
             raise ConfigError(
                 f"a bidirectional encoder gives half of its size to each direction, so size cannot be {size}: "
                 f"choose {size + 1}, or bidirectional=false"
             )
-        self.input_size = input_size
         self.output_size = size
-        self.ahead_size = size // 2 if bidirectional else size
-        make = BothWays if bidirectional else OneWay
-        self.layers = nn.ModuleList(make(kind, below, size) for below in [input_size] + [size] * (layers - 1))
-        self.dropout = VariationalDropout(dropout)
+        self.ahead_size = size // 2 if both else size
+        make = BothWays if both else OneWay
+        widths = [input_size] + [size] * (config.layers - 1)
+        self.layers = nn.ModuleList(make(config.kind, below, size) for below in widths)
+        self.dropout = VariationalDropout(config.dropout)
 
     def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
         order = reversed_order(mask)
@@ -168,28 +152,21 @@ class ConvolutionEncoder(Encoder):
     side, zeros beyond the ends of the sentence; the factor keeps the variance of the sum.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        size: int = 256,
-        layers: int = 4,
-        kernel: int = 3,
-        dropout: float = 0.0,
-        positions: Literal["sinusoidal", "learned"] = "sinusoidal",
-        context: int = 1024,
-    ) -> None:
+    def __init__(self, config: ConvolutionEncoderConfig, input_size: int) -> None:
         super().__init__()
+        size, kernel = config.size, config.kernel
         if kernel % 2 == 0:
             raise ConfigError(
                 f"a convolutional encoder sees equally far to both sides, so kernel cannot be {kernel}: "
                 f"choose an odd one, for example {kernel + 1}"
             )
-        self.input_size = input_size
         self.output_size = size
-        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
-        self.positions = make_positions(positions, size, heads=1, context=context)
-        self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(nn.Conv1d(size, 2 * size, kernel, padding=kernel // 2) for _ in range(layers))
+        self.project = fit_size(input_size, size)
+        self.positions = added_positions(config)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(
+            nn.Conv1d(size, 2 * size, kernel, padding=kernel // 2) for _ in range(config.layers)
+        )
 
     def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
         padding = ~mask.unsqueeze(1)
@@ -200,56 +177,15 @@ class ConvolutionEncoder(Encoder):
         return self.dropout(hidden.transpose(1, 2))
 
 
-class TwoSidedPositions(RelativePositions):
-    """Relative positions for attention that sees both sides: half of the buckets for the words from the query back,
-    half for those after it (T5's encoder)."""
-
-    def __init__(self, heads: int) -> None:
-        super().__init__(heads)
-        self.buckets //= 2  # on each side
-
-    def bucket(self, distance: Tensor) -> Tensor:
-        """The bucket of each distance query - key."""
-        return super().bucket(distance.abs()) + self.buckets * (distance < 0)
-
-
-class TransformerEncoder(Encoder):
+class TransformerEncoder(TransformerReader, Encoder):
     """Self-attention in which every word sees all words of its sentence (Vaswani et al. 2017, section 3.1)."""
 
-    def __init__(
-        self,
-        input_size: int,
-        size: int = 256,
-        layers: int = 4,
-        heads: int = 4,
-        feedforward: int | None = None,
-        dropout: float = 0.0,
-        positions: PositionKind = "sinusoidal",
-        norm: Literal["pre", "post"] = "pre",
-        activation: Literal["gelu", "relu"] = "gelu",
-        context: int = 1024,
-    ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.output_size = size
-        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
-        self.positions: Positions = (
-            TwoSidedPositions(heads) if positions == "relative" else make_positions(positions, size, heads, context)
-        )
-        self.dropout = Dropout(dropout)
-        inner = feedforward or 4 * size
-        stack = [EncoderLayer(size, heads, inner, dropout, norm, activation) for _ in range(layers)]
-        for layer in stack:
-            layer.start_evenly()
-        self.layers = nn.ModuleList(stack)
-        self.norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()  # post-norm layers end with one already
+    def __init__(self, config: WordTransformer, input_size: int) -> None:
+        super().__init__(config, fit_size(input_size, config.size), two_sided_positions(config))
 
     def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        hidden = self.dropout(self.positions.embed(self.project(vectors), 0))
-        view = self._view(hidden, mask)
-        for layer in self.layers:
-            hidden = layer(hidden, view)
-        return self.norm(hidden)
+        hidden = self.embed(vectors, 0)
+        return self.see(hidden, self._view(hidden, mask))
 
     def _view(self, hidden: Tensor, mask: Tensor) -> View:
         """Every query sees the real places of its row."""

@@ -16,7 +16,6 @@ class FeatureLayer(nn.Module, ABC):
     reading a prompt and generating (one word at a time); they differ only in how many vectors they pass.
     """
 
-    input_size: int
     output_size: int
     carries: bool = False
     """True when the state is of fixed size and may be carried from window to window for ever: recurrent networks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.language import FeedForwardFeatures
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.state import State
@@ -20,17 +21,16 @@ class FeedForward(FeatureLayer):
 
     carries = True
 
-    def __init__(
-        self, input_size: int, context: int = 4, size: int = 256, layers: int = 1, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, config: FeedForwardFeatures, input_size: int) -> None:
         super().__init__()
+        size = config.size
         self.input_size = input_size
         self.output_size = size
-        self.context = context
+        self.context = config.context
         # H and W together; a convolution over time sees every window without writing the windows out
-        self.window = nn.Conv1d(input_size, 2 * size, context)
-        self.hidden = nn.ModuleList(nn.Linear(size, size) for _ in range(layers - 1))
-        self.dropout = Dropout(dropout)
+        self.window = nn.Conv1d(input_size, 2 * size, config.context)
+        self.hidden = nn.ModuleList(nn.Linear(size, size) for _ in range(config.layers - 1))
+        self.dropout = Dropout(config.dropout)
 
     def start(self, size: int, like: Tensor) -> State:
         return State({"inputs": like.new_zeros(size, self.context - 1, self.input_size)})

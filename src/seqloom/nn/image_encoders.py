@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.captioner import CnnEncoderConfig, VitEncoderConfig
 from seqloom.errors import ConfigError
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import Encoding
 from seqloom.nn.image_layers import Shape
-from seqloom.nn.positions import SinusoidalPositions
-from seqloom.nn.transformer import EncoderLayer, View
-
-GridKind = Literal["learned", "sinusoidal"]
-
-
-class LearnedGrid(nn.Module):
-    """x + P[row, column]: one learned vector for each place."""
-
-    def __init__(self, rows: int, columns: int, size: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(rows * columns, size))
-        nn.init.normal_(self.weight, std=0.02)
-
-    def forward(self, memory: Tensor) -> Tensor:
-        return memory + self.weight
+from seqloom.nn.positions import LearnedPositions, Positions, SinusoidalPositions
+from seqloom.nn.state import Position
+from seqloom.nn.transformer import TransformerReader, View
 
 
-class SinusoidalGrid(nn.Module):
+class SinusoidalGrid(Positions):
     """x + [PE(row), PE(column)]: half of the vector says how far from the top, half how far from the left, each in the
     waves of Vaswani et al. 2017, section 3.5."""
 
@@ -46,11 +32,15 @@ class SinusoidalGrid(nn.Module):
         across = positions.waves(0, columns, like).repeat(rows, 1)
         self.register_buffer("waves", torch.cat([down, across], dim=1), persistent=False)
 
-    def forward(self, memory: Tensor) -> Tensor:
-        return memory + self.waves
+    def embed(self, inputs: Tensor, start: Position) -> Tensor:
+        return inputs + self.waves
 
 
-GRIDS: dict[GridKind, type[LearnedGrid] | type[SinusoidalGrid]] = {"learned": LearnedGrid, "sinusoidal": SinusoidalGrid}
+def grid_positions(config: CnnEncoderConfig | VitEncoderConfig, rows: int, columns: int, size: int) -> Positions:
+    """Where each place of a grid is, for vectors of `size`: one learned vector for each, or waves."""
+    if config.positions == "learned":
+        return LearnedPositions(size, rows * columns)
+    return SinusoidalGrid(rows, columns, size)
 
 
 class ImageEncoder(nn.Module, ABC):
@@ -79,37 +69,30 @@ class CnnEncoder(ImageEncoder):
     stride 1, batch normalisation in between (Ioffe & Szegedy 2015).
     """
 
-    def __init__(
-        self,
-        shape: Shape,
-        channels: Sequence[int] = (32, 64, 128),
-        dropout: float = 0.0,
-        positions: GridKind = "learned",
-    ) -> None:
+    def __init__(self, config: CnnEncoderConfig, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
         before, rows, columns = shape
         stages: list[nn.Module] = []
-        for after in channels:
+        for after in config.channels:
             stages += [*_convolution(before, after, stride=2), *_convolution(after, after, stride=1)]
             before, rows, columns = after, (rows + 1) // 2, (columns + 1) // 2
         self.stages = nn.Sequential(*stages)
         self.grid = rows, columns
         self.output_size = before
-        self.positions = GRIDS[positions](rows, columns, before)
-        self.dropout = Dropout(dropout)
+        self.positions = grid_positions(config, rows, columns, before)
+        self.dropout = Dropout(config.dropout)
 
     def read(self, images: Tensor) -> Tensor:
         features = self.stages(images).flatten(2).transpose(1, 2)  # [batch, places, channels]
-        memory: Tensor = self.positions(self.dropout(features))
-        return memory
+        return self.positions.embed(self.dropout(features), 0)
 
 
 def _convolution(before: int, after: int, stride: int) -> tuple[nn.Module, ...]:
     return nn.Conv2d(before, after, 3, stride, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()
 
 
-class VitEncoder(ImageEncoder):
+class VitEncoder(TransformerReader, ImageEncoder):
     """The vision Transformer: patches of an image are read as the words of a sentence are (Dosovitskiy et al. 2021,
     https://arxiv.org/abs/2010.11929).
 
@@ -118,43 +101,22 @@ class VitEncoder(ImageEncoder):
     where x_n are the pixels of a patch. There is no class token: the memory's mean stands for the image.
     """
 
-    def __init__(
-        self,
-        shape: Shape,
-        patch: int = 8,
-        size: int = 128,
-        layers: int = 4,
-        heads: int = 4,
-        feedforward: int | None = None,
-        dropout: float = 0.0,
-        positions: GridKind = "learned",
-    ) -> None:
-        super().__init__()
+    def __init__(self, config: VitEncoderConfig, shape: Shape) -> None:
         channels, height, width = shape
+        patch = config.patch
         if height % patch or width % patch:
             raise ConfigError(
                 f"patches of {patch}×{patch} pixels do not cover images of {width}×{height}: set data.size to a "
                 f"multiple of {patch}, or model.encoder.patch to a number that divides {width} and {height}"
             )
-        self.shape, self.patch = shape, patch
-        self.grid = height // patch, width // patch
-        self.output_size = size
-        self.embed = nn.Linear(channels * patch * patch, size)
-        self.positions = GRIDS[positions](*self.grid, size)
-        self.dropout = Dropout(dropout)
-        stack = [EncoderLayer(size, heads, feedforward or 4 * size, dropout, "pre", "gelu") for _ in range(layers)]
-        for layer in stack:
-            layer.start_evenly()
-        self.layers = nn.ModuleList(stack)
-        self.norm = nn.LayerNorm(size)
+        rows, columns = height // patch, width // patch
+        project = nn.Linear(channels * patch * patch, config.size)
+        super().__init__(config, project, grid_positions(config, rows, columns, config.size))
+        self.shape, self.patch, self.grid = shape, patch, (rows, columns)
 
     def read(self, images: Tensor) -> Tensor:
-        hidden = self.dropout(self.positions(self.embed(patches(images, self.patch))))
         everything = View(None, causal=False, rotation=None)
-        for layer in self.layers:
-            hidden = layer(hidden, everything)
-        memory: Tensor = self.norm(hidden)
-        return memory
+        return self.see(self.embed(patches(images, self.patch), 0), everything)
 
 
 def patches(images: Tensor, size: int) -> Tensor:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
+
+from seqloom.nn.starts import start_evenly
 
 Shape = tuple[int, int, int]
 """Channels, height and width of an image."""
@@ -17,21 +20,20 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "so
 class DenseEncoder(nn.Module):
     """Fully connected layers over all pixels; with no layers, the pixels themselves."""
 
-    def __init__(self, shape: Shape, sizes: Sequence[int], activation: str = "tanh") -> None:
+    def __init__(self, shape: Shape, sizes: Sequence[int], activation: str) -> None:
         super().__init__()
         self.layers = _dense(math.prod(shape), sizes, activation)
         self.output_size = sizes[-1] if sizes else math.prod(shape)
 
     def forward(self, images: Tensor) -> Tensor:
         """[rows, channels, height, width] -> [rows, output_size]"""
-        features: Tensor = self.layers(images.flatten(1))
-        return features
+        return self.layers(images.flatten(1))
 
 
 class DenseDecoder(nn.Module):
     """Fully connected layers from a vector, then a linear one to all pixels."""
 
-    def __init__(self, size: int, sizes: Sequence[int], shape: Shape, activation: str = "tanh") -> None:
+    def __init__(self, size: int, sizes: Sequence[int], shape: Shape, activation: str) -> None:
         super().__init__()
         self.shape = shape
         self.layers = _dense(size, sizes, activation)
@@ -39,8 +41,7 @@ class DenseDecoder(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """[rows, size] -> [rows, channels, height, width], any real numbers"""
-        pixels: Tensor = self.pixels(self.layers(vectors))
-        return pixels.unflatten(-1, self.shape)
+        return self.pixels(self.layers(vectors)).unflatten(-1, self.shape)
 
     @torch.no_grad()
     def begin_at(self, image: Tensor) -> None:
@@ -48,10 +49,10 @@ class DenseDecoder(nn.Module):
         self.pixels.bias.copy_(image.flatten())
 
 
-class ConvolutionEncoder(nn.Module):
+class ImageConvolutionEncoder(nn.Module):
     """Convolutions of 3×3 pixels with stride 2: each layer halves height and width, rounding up."""
 
-    def __init__(self, shape: Shape, channels: Sequence[int], activation: str = "relu") -> None:
+    def __init__(self, shape: Shape, channels: Sequence[int], activation: str) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         for before, after in zip((shape[0], *channels), channels, strict=False):
@@ -62,17 +63,16 @@ class ConvolutionEncoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """[rows, channels, height, width] -> [rows, output_size]"""
-        features: Tensor = self.layers(images)
-        return features.flatten(1)
+        return self.layers(images).flatten(1)
 
 
-class ConvolutionDecoder(nn.Module):
+class ImageConvolutionDecoder(nn.Module):
     """The way back: a linear layer to a small image of many channels, and a transposed convolution for each halving.
 
     Where a side was odd, one row of the doubled image less is computed, so that every size comes back exactly.
     """
 
-    def __init__(self, size: int, channels: Sequence[int], shape: Shape, activation: str = "relu") -> None:
+    def __init__(self, size: int, channels: Sequence[int], shape: Shape, activation: str) -> None:
         super().__init__()
         sides = _halved(shape, len(channels))
         self.smallest = ((channels[-1] if channels else shape[0]), *sides[-1])
@@ -90,19 +90,22 @@ class ConvolutionDecoder(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """[rows, size] -> [rows, channels, height, width], any real numbers"""
-        pixels: Tensor = self.layers(self.start(vectors).unflatten(-1, self.smallest))
-        return pixels
+        return self.layers(self.start(vectors).unflatten(-1, self.smallest))
 
     @torch.no_grad()
     def begin_at(self, image: Tensor) -> None:
-        """The same; where there are convolutions, around the mean of each channel of the image."""
+        """Let what is given out before anything is learned lie around an image [channels, height, width]; where there
+        are convolutions, around the mean of each of its channels."""
         if len(self.layers):
-            last = self.layers[-1]
-            assert isinstance(last, nn.ConvTranspose2d)
-            assert last.bias is not None
-            last.bias.copy_(image.mean((1, 2)))
+            begin_at_channels(self.layers[-1], image)
         else:
             self.start.bias.copy_(image.flatten())
+
+
+@torch.no_grad()
+def begin_at_channels(convolution: nn.Module, image: Tensor) -> None:
+    """Let what a convolution gives out before anything is learned lie around the mean of each channel of an image."""
+    cast("Tensor", convolution.bias).copy_(image.mean((1, 2)))
 
 
 def _dense(size: int, sizes: Sequence[int], activation: str) -> nn.Sequential:
@@ -115,8 +118,7 @@ def _dense(size: int, sizes: Sequence[int], activation: str) -> nn.Sequential:
 def _linear(before: int, after: int) -> nn.Linear:
     """A linear layer that begins with variance kept in both directions (Glorot & Bengio 2010)."""
     layer = nn.Linear(before, after)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
+    start_evenly(layer)
     return layer
 
 

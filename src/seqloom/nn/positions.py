@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.seq2seq import ConvolutionShape
+from seqloom.config.schema.transformer import WordTransformer
 from seqloom.errors import UserError
 from seqloom.nn.state import Position
 
@@ -121,6 +123,42 @@ class RelativePositions(Positions):
         steps = torch.arange(max(time, length), device=like.device)
         distance = (start + steps[:time, None]) - steps[:length]  # [time, length]
         return self.weight[self.bucket(distance)].permute(2, 0, 1).to(like.dtype)
+
+
+class TwoSidedPositions(RelativePositions):
+    """Relative positions for attention that sees both sides: half of the buckets for the words from the query back,
+    half for those after it (T5's encoder)."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__(heads)
+        self.buckets //= 2  # on each side
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """The bucket of each distance query - key."""
+        return super().bucket(distance.abs()) + self.buckets * (distance < 0)
+
+
+def added_positions(config: WordTransformer | ConvolutionShape) -> Positions:
+    """Positions that are added to the vectors of a network, learned ones or waves."""
+    if config.positions == "learned":
+        return LearnedPositions(config.size, config.context)
+    return SinusoidalPositions(config.size)
+
+
+def causal_positions(config: WordTransformer) -> Positions:
+    """The positions of a Transformer whose words see themselves and those before them."""
+    match config.positions:
+        case "rotary":
+            return RotaryPositions(config.size_per_head)
+        case "relative":
+            return RelativePositions(config.heads)
+        case "learned" | "sinusoidal":
+            return added_positions(config)
+
+
+def two_sided_positions(config: WordTransformer) -> Positions:
+    """The positions of a Transformer whose words see those on either side."""
+    return TwoSidedPositions(config.heads) if config.positions == "relative" else causal_positions(config)
 
 
 def _angles(start: Position, time: int, size: int, device: torch.device) -> Tensor:

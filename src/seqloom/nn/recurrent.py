@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.base import Start
+from seqloom.config.schema.language import SomeRecurrentFeatures
 from seqloom.nn.cells import CoupledLayer, PeepholeLayer, RecurrentLayer
-from seqloom.nn.dropout import choose_dropout, drop_weight
+from seqloom.nn.dropout import choose_dropout, drop_values
 from seqloom.nn.features import FeatureLayer
-from seqloom.nn.starts import Start, start_recurrent
+from seqloom.nn.starts import start_recurrent
 from seqloom.nn.state import State
 
 
@@ -36,9 +37,10 @@ class LibraryLayer(RecurrentLayer):
         start_recurrent(recurrent, start)
 
     def forward(self, inputs: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        before = tuple(tensor.unsqueeze(0) for tensor in memory)  # [1, batch, size]
         outputs, *after = self.kernel(
             inputs,
-            self._before(memory),
+            before if len(before) > 1 else before[0],
             self._weights(),
             True,  # there are biases
             1,  # layer
@@ -53,16 +55,11 @@ class LibraryLayer(RecurrentLayer):
         """Input and recurrent matrix, and a bias for each: the network's own, or a copy with weights dropped."""
         weights: list[Tensor] = list(self.network.parameters())
         if self.training and self.weight_drop > 0.0:
-            weights[1] = drop_weight(weights[1], self.weight_drop, training=True)
+            weights[1] = drop_values(weights[1], self.weight_drop, training=True)
             pieces = torch.cat([weight.flatten() for weight in weights])  # one piece, as cuDNN wants it
             sizes = [weight.numel() for weight in weights]
             weights = [piece.view_as(like) for piece, like in zip(pieces.split(sizes), weights, strict=True)]
         return weights
-
-    def _before(self, memory: tuple[Tensor, ...]) -> Any:
-        """The memory as the kernel wants it: [1, batch, size]."""
-        (hidden,) = memory
-        return hidden.unsqueeze(0)
 
 
 class RnnLayer(LibraryLayer):
@@ -79,9 +76,6 @@ class LstmLayer(LibraryLayer):
 
     i_t, f_t, o_t = σ(W x_t + U h_{t-1} + b),  c_t = f_t ⊙ c_{t-1} + i_t ⊙ tanh(W_c x_t + U_c h_{t-1} + b_c),
     h_t = o_t ⊙ tanh(c_t).
-
-    The forget gate's bias starts at 1 (the library's two biases add up to it): a cell remembers before it has learned
-    what to forget (Jozefowicz et al. 2015).
     """
 
     memory = ("hidden", "cell")
@@ -89,14 +83,17 @@ class LstmLayer(LibraryLayer):
     def __init__(self, input_size: int, size: int, weight_drop: float, start: Start) -> None:
         network = nn.LSTM(input_size, size, batch_first=True)
         super().__init__(network, torch._VF.lstm, weight_drop, start)
-        with torch.no_grad():
-            _, _, bias, other_bias = network.parameters()
-            bias[size : 2 * size] = 1.0  # gates stand in the order input, forget, candidate, output
-            other_bias[size : 2 * size] = 0.0
+        start_remembering(network)
 
-    def _before(self, memory: tuple[Tensor, ...]) -> Any:
-        hidden, cell = memory
-        return hidden.unsqueeze(0), cell.unsqueeze(0)
+
+@torch.no_grad()
+def start_remembering(network: nn.LSTM) -> None:
+    """Let the forget gate's bias start at 1 (the library's two biases add up to it): a cell remembers before it has
+    learned what to forget (Jozefowicz et al. 2015)."""
+    _, _, bias, other_bias, *_ = network.parameters()
+    forget = slice(network.hidden_size, 2 * network.hidden_size)  # after the input gate
+    bias[forget] = 1.0
+    other_bias[forget] = 0.0
 
 
 class GruLayer(LibraryLayer):
@@ -114,6 +111,21 @@ class GruLayer(LibraryLayer):
         super().__init__(nn.GRU(input_size, size, batch_first=True), torch._VF.gru, weight_drop, start)
 
 
+LAYERS: dict[str, type[RnnLayer | LstmLayer | PeepholeLayer | CoupledLayer | GruLayer]] = {
+    "rnn": RnnLayer,
+    "lstm": LstmLayer,
+    "lstm-peephole": PeepholeLayer,
+    "lstm-coupled": CoupledLayer,
+    "gru": GruLayer,
+}
+
+
+def make_layer(config: SomeRecurrentFeatures, input_size: int, size: int) -> RecurrentLayer:
+    """One layer of the kind that a configuration names."""
+    options = (input_size, size, config.weight_drop, config.start)
+    return RnnLayer(*options, config.activation) if config.kind == "rnn" else LAYERS[config.kind](*options)
+
+
 class Recurrent(FeatureLayer):
     """A stack of recurrent layers; each reads what the one below gives out.
 
@@ -121,36 +133,20 @@ class Recurrent(FeatureLayer):
     """
 
     carries = True
-    layer: ClassVar[Callable[..., RecurrentLayer]]
-    """Makes one layer from (input_size, size, weight_drop, start)."""
 
-    def __init__(
-        self,
-        input_size: int,
-        size: int = 256,
-        layers: int = 1,
-        output_size: int | None = None,
-        dropout: float = 0.0,
-        hidden_dropout: float = 0.0,
-        weight_drop: float = 0.0,
-        variational: bool = True,
-        start: Start = "uniform",
-        **options: Any,
-    ) -> None:
+    def __init__(self, config: SomeRecurrentFeatures, input_size: int) -> None:
         super().__init__()
-        sizes = [input_size] + [size] * (layers - 1) + [output_size or size]
-        self.input_size = input_size
+        sizes = [input_size] + [config.size] * (config.layers - 1) + [config.output_size or config.size]
         self.output_size = sizes[-1]
-        stack = [type(self).layer(below, above, weight_drop, start, **options) for below, above in pairwise(sizes)]
+        stack = [make_layer(config, below, above) for below, above in pairwise(sizes)]
         self.layers = nn.ModuleList(stack)
-        self.memory = [
-            {f"layer{depth}.{name}": layer.size for name in layer.memory} for depth, layer in enumerate(stack)
-        ]
-        self.hidden_dropout = choose_dropout(hidden_dropout, variational)
-        self.dropout = choose_dropout(dropout, variational)
+        self.memory = [[f"layer{depth}.{name}" for name in layer.memory] for depth, layer in enumerate(stack)]
+        self.widths = {name: layer.size for layer, names in zip(stack, self.memory, strict=True) for name in names}
+        self.hidden_dropout = choose_dropout(config.hidden_dropout, config.variational)
+        self.dropout = choose_dropout(config.dropout, config.variational)
 
     def start(self, size: int, like: Tensor) -> State:
-        return State({name: like.new_zeros(size, width) for names in self.memory for name, width in names.items()})
+        return State({name: like.new_zeros(size, width) for name, width in self.widths.items()})
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         after = State(position=state.position + inputs.size(1))
@@ -161,33 +157,3 @@ class Recurrent(FeatureLayer):
             hidden, memory = layer(hidden, tuple(state[name] for name in names))
             after.update(zip(names, memory, strict=True))
         return self.dropout(hidden), after
-
-
-class Rnn(Recurrent):
-    """Stack of `RnnLayer`. Takes `activation`, "tanh" or "relu", besides."""
-
-    layer = RnnLayer
-
-
-class Lstm(Recurrent):
-    """Stack of `LstmLayer`."""
-
-    layer = LstmLayer
-
-
-class Gru(Recurrent):
-    """Stack of `GruLayer`."""
-
-    layer = GruLayer
-
-
-class PeepholeLstm(Recurrent):
-    """Stack of `PeepholeLayer`."""
-
-    layer = PeepholeLayer
-
-
-class CoupledLstm(Recurrent):
-    """Stack of `CoupledLayer`."""
-
-    layer = CoupledLayer

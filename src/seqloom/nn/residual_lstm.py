@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.nn.dropout import Dropout
+from seqloom.nn.layers import Layers
+from seqloom.nn.recurrent import start_remembering
 from seqloom.nn.state import State
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # it is slower, that is all
@@ -20,19 +22,16 @@ class ResidualLstm(nn.Module):
     2014, https://arxiv.org/abs/1402.1128): much memory, and few weights on the way to the next step and layer.
     """
 
-    def __init__(self, size: int, layers: int, cells: int | None = None, dropout: float = 0.0) -> None:
+    def __init__(self, size: int, layers: int, cells: int | None, dropout: float) -> None:
         super().__init__()
         self.size, self.cells = size, cells or size
         projected = size if cells else 0
-        self.layers = nn.ModuleList(
+        self.layers: Layers[nn.LSTM] = Layers(
             nn.LSTM(size, self.cells, proj_size=projected, batch_first=True) for _ in range(layers)
         )
         self.dropout = Dropout(dropout)
-        with torch.no_grad():
-            for layer in self.layers:  # remember, before it is learned what to forget (Jozefowicz et al. 2015)
-                _, _, bias, other_bias, *_ = layer.parameters()
-                bias[self.cells : 2 * self.cells] = 1.0
-                other_bias[self.cells : 2 * self.cells] = 0.0
+        for layer in self.layers:
+            start_remembering(layer)
 
     def start(self, rows: int, like: Tensor) -> State:
         """The state of so many rows before anything was read."""

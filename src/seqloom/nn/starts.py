@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-Start = Literal["spectral", "orthogonal", "uniform"]
+from seqloom.config.schema.base import Start
 
 
 @torch.no_grad()
@@ -28,18 +27,14 @@ def _uniform(block: Tensor) -> None:
     nn.init.uniform_(block, -bound, bound)
 
 
-def _orthogonal(block: Tensor) -> None:
-    nn.init.orthogonal_(block)
-
-
 def _spectral(block: Tensor) -> None:
     nn.init.normal_(block)
     block /= torch.linalg.eigvals(block.double()).abs().max()
 
 
-STARTS: dict[Start, Callable[[Tensor], None]] = {
+STARTS: dict[Start, Callable[[Tensor], object]] = {
     "uniform": _uniform,
-    "orthogonal": _orthogonal,
+    "orthogonal": nn.init.orthogonal_,
     "spectral": _spectral,
 }
 
@@ -51,4 +46,12 @@ def start_evenly(layer: nn.Linear, parts: int = 1) -> None:
     """
     for part in layer.weight.chunk(parts):
         nn.init.xavier_uniform_(part)
-    nn.init.zeros_(layer.bias)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+def start_small(layer: nn.Linear, deviation: float) -> None:
+    """N(0, deviation²), and biases of 0."""
+    nn.init.normal_(layer.weight, std=deviation)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)

@@ -1,81 +1,72 @@
-"""The Transformer as a feature layer: masked self-attention over all words so far."""
+"""The Transformer: the layers that all of them are made of, the stack they stand in, and the one that is a feature
+layer, with masked self-attention over all words so far."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from seqloom.nn.attention import MultiHeadAttention, causal_mask
+from seqloom.config.schema.language import TransformerFeatures
+from seqloom.config.schema.transformer import InnerActivation, TransformerShape
+from seqloom.nn.attention import SelfAttention, attend_history, causal_mask
 from seqloom.nn.cache import extend, valid, with_history
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
-from seqloom.nn.positions import (
-    LearnedPositions,
-    Positions,
-    RelativePositions,
-    RotaryPositions,
-    SinusoidalPositions,
-    rotate,
-)
-from seqloom.nn.starts import start_evenly
-from seqloom.nn.state import State
-
-PositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]
+from seqloom.nn.layers import Layers, fit_size
+from seqloom.nn.norms import make_norm, make_residual
+from seqloom.nn.positions import Positions, causal_positions, rotate
+from seqloom.nn.starts import start_evenly, start_small
+from seqloom.nn.state import Position, State
 
 
-class PreNorm(nn.Module):
-    """x + dropout(f(norm(x))): normalise what a sub-layer reads (Xiong et al. 2020); stable without warm-up."""
+class SquaredRelu(nn.Module):
+    """max(0, x)² (So et al. 2021, https://arxiv.org/abs/2109.08668)."""
 
-    def __init__(self, size: int, dropout: float) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(size)
-        self.dropout = Dropout(dropout)
-
-    def before(self, inputs: Tensor) -> Tensor:
-        """What the sub-layer reads."""
-        return self.norm(inputs)
-
-    def after(self, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """The sub-layer's inputs and outputs joined."""
-        return inputs + self.dropout(outputs)
+    def forward(self, inputs: Tensor) -> Tensor:
+        return F.relu(inputs).square()
 
 
-class PostNorm(nn.Module):
-    """norm(x + dropout(f(x))): normalise the sum, as Vaswani et al. 2017 do."""
-
-    def __init__(self, size: int, dropout: float) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(size)
-        self.dropout = Dropout(dropout)
-
-    def before(self, inputs: Tensor) -> Tensor:
-        """What the sub-layer reads."""
-        return inputs
-
-    def after(self, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """The sub-layer's inputs and outputs joined."""
-        return self.norm(inputs + self.dropout(outputs))
-
-
-NORMS: dict[str, type[PreNorm] | type[PostNorm]] = {"pre": PreNorm, "post": PostNorm}
-ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
+ACTIVATIONS: dict[InnerActivation, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "squared-relu": SquaredRelu,
+    "gelu": nn.GELU,
+    "gelu-tanh": partial(nn.GELU, approximate="tanh"),
+    "silu": nn.SiLU,
+}
+"""φ of a position-wise network."""
 
 
 class PositionWise(nn.Module):
     """The same two-layer network at every position: W₂ φ(W₁ x + b₁) + b₂."""
 
-    def __init__(self, size: int, inner: int, activation: str, dropout: float) -> None:
+    parts = 1
+    """How many things the first layer makes of a vector."""
+
+    def __init__(self, config: TransformerShape) -> None:
         super().__init__()
-        self.input = nn.Linear(size, inner)
-        self.activation = ACTIVATIONS[activation]()
-        self.dropout = Dropout(dropout)
-        self.output = nn.Linear(inner, size)
+        self.input = nn.Linear(config.size, self.parts * config.inner_size, bias=config.bias)
+        self.activation = ACTIVATIONS[config.activation]()
+        self.dropout = Dropout(config.dropout)
+        self.output = nn.Linear(config.inner_size, config.size, bias=config.bias)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.output(self.dropout(self.activation(self.input(inputs))))
+
+
+class GatedPositionWise(PositionWise):
+    """W₂ (φ(W₁ x + b₁) ⊗ (V x + c)) + b₂ (Shazeer 2020, https://arxiv.org/abs/2002.05202); W₁ and V are one matrix."""
+
+    parts = 2
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        gate, values = self.input(inputs).chunk(2, dim=-1)
+        return self.output(self.dropout(self.activation(gate) * values))
 
 
 @dataclass(frozen=True)
@@ -92,26 +83,25 @@ class TransformerBlock(nn.Module):
 
     compiles = True  # by the trainer, on request: all layers share one compilation
 
-    def __init__(self, size: int, heads: int, inner: int, dropout: float, norm: str, activation: str) -> None:
+    def __init__(self, config: TransformerShape) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(size, heads, dropout)
-        self.attention_norm = NORMS[norm](size, dropout)
-        self.feedforward = PositionWise(size, inner, activation, dropout)
-        self.feedforward_norm = NORMS[norm](size, dropout)
+        self.attention = SelfAttention(config)
+        self.attention_norm = make_residual(config)
+        self.feedforward = GatedPositionWise(config) if config.gated else PositionWise(config)
+        self.feedforward_norm = make_residual(config)
 
-    def start_weights(self, additions: int) -> None:
+    def start_small(self, additions: int) -> None:
         """GPT-2: N(0, 0.02²), over √additions for what is one of so many additions to the residual stream."""
         for part in (self.attention, self.feedforward):
-            nn.init.normal_(part.input.weight, std=0.02)
-            nn.init.normal_(part.output.weight, std=0.02 * additions**-0.5)
-            nn.init.zeros_(part.input.bias)
-            nn.init.zeros_(part.output.bias)
+            start_small(part.input, 0.02)
+            start_small(part.output, 0.02 * additions**-0.5)
 
     def start_evenly(self) -> None:
         """As in Vaswani et al.'s code, where a width of 128 learns faster than from GPT-2's small weights."""
         start_evenly(self.attention.input, parts=3)
-        for layer in (self.attention.output, self.feedforward.input, self.feedforward.output):
-            start_evenly(layer)
+        start_evenly(self.attention.output)
+        start_evenly(self.feedforward.input, parts=self.feedforward.parts)
+        start_evenly(self.feedforward.output)
 
     def project(self, inputs: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of what the block reads, turned by their positions where these are rotary."""
@@ -120,29 +110,9 @@ class TransformerBlock(nn.Module):
             queries, keys = rotate(queries, view.rotation), rotate(keys, view.rotation)
         return queries, keys, values
 
-    def finish(self, inputs: Tensor, attended: Tensor) -> Tensor:
-        """The block's inputs and what attention made of them -> the block's outputs."""
-        return self.think(self.attention_norm.after(inputs, attended))
-
     def think(self, hidden: Tensor) -> Tensor:
         """The position-wise network, with its residual connection and norm."""
         return self.feedforward_norm.after(hidden, self.feedforward(self.feedforward_norm.before(hidden)))
-
-
-class TransformerLayer(TransformerBlock):
-    """A block that reads word after word, or window after window, and keeps the keys and values of all it has read."""
-
-    def forward(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
-        """inputs [batch, time, size] -> outputs of the same shape, and the longer cache of keys and values."""
-        end = state.position + inputs.size(1)
-        queries, new_keys, new_values = self.project(inputs, view)
-        if state.history:
-            attended = self.attention.look_back(queries, new_keys, new_values, state.history, state.position, view.mask)
-            return self.finish(inputs, attended), State({}, end, history=state.history)
-        keys = extend(state["keys"], new_keys, state.position)
-        values = extend(state["values"], new_values, state.position)
-        attended = self.attention(queries, valid(keys, end), valid(values, end), view.mask, view.causal)
-        return self.finish(inputs, attended), State({"keys": keys, "values": values}, end)
 
 
 class EncoderLayer(TransformerBlock):
@@ -150,51 +120,111 @@ class EncoderLayer(TransformerBlock):
 
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         """inputs [batch, time, size] -> outputs of the same shape."""
-        attended = self.attention(*self.project(inputs, view), view.mask, view.causal)
-        return self.finish(inputs, attended)
+        attended = self.attention.attend(*self.project(inputs, view), view.mask, view.causal)
+        return self.think(self.attention_norm.after(inputs, attended))
 
 
-class Transformer(FeatureLayer):
-    """Decoder-only Transformer (Vaswani et al. 2017; Radford et al. 2019 for norms and initialisation).
+class CachedBlock(TransformerBlock):
+    """A block that reads word after word, or window after window, and keeps the keys and values of all it has read.
 
-    The state holds the keys and values of all words so far: `layer{l}.keys` and `layer{l}.values`, each
-    [batch, heads, capacity, head_size], of which the first `position` steps are valid.
+    Its state is `keys` and `values`, [rows, heads, capacity, head_size], of which the first `position` steps are valid;
+    in a history once there is a reserve.
+    """
+
+    def start(self, rows: int, like: Tensor) -> State:
+        """The state before the first word."""
+        empty = like.new_zeros(rows, self.attention.heads, 0, self.attention.head_size)
+        return State({"keys": empty, "values": empty})
+
+    def recall(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
+        """Self-attention to these words and all before them, with its residual connection and norm, and the state
+        after them: inputs [rows, time, size] -> the same shape."""
+        end = state.position + inputs.size(1)
+        queries, new_keys, new_values = self.project(inputs, view)
+        if state.history and isinstance(state.position, Tensor):
+            attended = self.attention.join(
+                attend_history(queries, new_keys, new_values, state.history, state.position, view.mask)
+            )
+            return self.attention_norm.after(inputs, attended), State({}, end, history=state.history)
+        keys = extend(state["keys"], new_keys, state.position)
+        values = extend(state["values"], new_values, state.position)
+        attended = self.attention.attend(queries, valid(keys, end), valid(values, end), view.mask, view.causal)
+        return self.attention_norm.after(inputs, attended), State({"keys": keys, "values": values}, end)
+
+
+class TransformerLayer(CachedBlock):
+    """The block of a Transformer that reads nothing but words."""
+
+    def forward(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
+        """inputs [rows, time, size] -> outputs of the same shape, and the state after them."""
+        hidden, after = self.recall(inputs, state, view)
+        return self.think(hidden), after
+
+
+Block = TypeVar("Block", bound=TransformerBlock)
+
+
+class TransformerStack(nn.Module, Generic[Block]):
+    """What all Transformers share, whatever they read and whatever their layers do:
+
+    h_0 = dropout(positions(W x)),   h_l = layer_l(h_{l-1}),   norm(h_L)
+
+    There may be a norm before the dropout. Layers that normalise their sums end with a norm already.
     """
 
     def __init__(
-        self,
-        input_size: int,
-        size: int = 256,
-        layers: int = 4,
-        heads: int = 4,
-        feedforward: int | None = None,
-        dropout: float = 0.0,
-        positions: PositionKind = "rotary",
-        norm: Literal["pre", "post"] = "pre",
-        activation: Literal["gelu", "relu"] = "gelu",
-        context: int = 1024,
+        self, config: TransformerShape, project: nn.Module, positions: Positions, make_layer: Callable[[], Block]
     ) -> None:
+        """project: W, or nothing where the inputs have the right size."""
         super().__init__()
-        self.input_size = input_size
-        self.output_size = size
-        self.heads = heads
-        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
-        self.positions = make_positions(positions, size, heads, context)
-        self.dropout = Dropout(dropout)
-        inner = feedforward or 4 * size
-        stack = [TransformerLayer(size, heads, inner, dropout, norm, activation) for _ in range(layers)]
-        for layer in stack:
-            layer.start_weights(additions=2 * layers)
-        self.layers = nn.ModuleList(stack)
-        self.norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()  # post-norm layers end with one already
+        self.output_size = config.size
+        self.project = project
+        self.positions = positions
+        self.embedding_norm = make_norm(config, config.size) if config.embedding_norm else nn.Identity()
+        self.dropout = Dropout(config.dropout)
+        self.layers: Layers[Block] = Layers(make_layer() for _ in range(config.layers))
+        self.norm = make_norm(config, config.size) if config.norm == "pre" else nn.Identity()
+
+    def embed(self, inputs: Tensor, start: Position) -> Tensor:
+        """h_0 of inputs [rows, time, ...] that stand at the positions start, start + 1, ...: [rows, time, size]."""
+        return self.dropout(self.embedding_norm(self.positions.embed(self.project(inputs), start)))
+
+
+class TransformerReader(TransformerStack[EncoderLayer]):
+    """A stack that reads all that there is at once."""
+
+    def __init__(self, config: TransformerShape, project: nn.Module, positions: Positions) -> None:
+        super().__init__(config, project, positions, partial(EncoderLayer, config))
+        for layer in self.layers:
+            layer.start_evenly()
+
+    def see(self, hidden: Tensor, view: View) -> Tensor:
+        """norm(h_L) of h_0 [rows, time, size]."""
+        for layer in self.layers:
+            hidden = layer(hidden, view)
+        return self.norm(hidden)
+
+
+class Transformer(TransformerStack[TransformerLayer], FeatureLayer):
+    """Decoder-only Transformer (Vaswani et al. 2017; Radford et al. 2019 for norms and initialisation).
+
+    The state holds that of each layer, `layer{l}.keys` and `layer{l}.values`: see `CachedBlock`.
+    """
+
+    def __init__(self, config: TransformerFeatures, input_size: int) -> None:
+        make_layer = partial(TransformerLayer, config)
+        super().__init__(config, fit_size(input_size, config.size), causal_positions(config), make_layer)
+        for layer in self.layers:
+            layer.start_small(additions=2 * config.layers)
 
     def start(self, size: int, like: Tensor) -> State:
-        empty = like.new_zeros(size, self.heads, 0, self.output_size // self.heads)
-        names = [f"layer{depth}.{name}" for depth in range(len(self.layers)) for name in ("keys", "values")]
-        return State(dict.fromkeys(names, empty))
+        state = State()
+        for depth, layer in enumerate(self.layers):
+            state.put(f"layer{depth}", layer.start(size, like))
+        return state
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
-        hidden = self.dropout(self.positions.embed(self.project(inputs), state.position))
+        hidden = self.embed(inputs, state.position)
         view = causal_view(self.positions, state, hidden)
         after = State(position=state.position + inputs.size(1))
         for depth, layer in enumerate(self.layers):
@@ -230,14 +260,3 @@ def causal_view(positions: Positions, state: State, hidden: Tensor) -> View:
     if time == 1:  # the last word sees all
         return View(None, False, rotation)
     return View(causal_mask(start, time, length, hidden.device), False, rotation)
-
-
-def make_positions(kind: PositionKind, size: int, heads: int, context: int) -> Positions:
-    """Positions of the given kind for vectors of `size`, split among `heads`."""
-    if kind == "sinusoidal":
-        return SinusoidalPositions(size)
-    if kind == "learned":
-        return LearnedPositions(size, context)
-    if kind == "rotary":
-        return RotaryPositions(size // heads)
-    return RelativePositions(heads)

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,12 @@ from seqloom.reports.numbers import significant
 
 ROUNDING = 1e-2  # rows of half precision add up to 1 only so nearly
 SWATCHES = (0.1, 0.25, 0.5, 0.75, 1.0)
-ARROW = (
-    "\N{LEFT-TO-RIGHT MARK}→"  # the mark keeps source and target in this order where both are written from the right
+# The mark keeps source and target in this order where both are written from the right.
+ARROW = "\N{LEFT-TO-RIGHT MARK}→"
+HOW_TO_READ = (
+    "Down the side stands what was written, along the top what was read. The stronger the colour of a cell, the more "
+    "the word on its left looked at the word above it; a frame marks where it looked most. Point at a cell to see its "
+    "weight."
 )
 
 
@@ -36,6 +41,10 @@ class AttentionMap:
     """The sentence as a reader would write it; its tokens with spaces between them if not given."""
     target_text: str = ""
 
+    def record(self) -> dict[str, Any]:
+        """What a program wants of it."""
+        return {"source": self.source, "target": self.target, "weights": self.weights.round(4).tolist()}
+
     def __post_init__(self) -> None:
         shape = (len(self.target), len(self.source))
         if self.weights.shape != shape:
@@ -50,22 +59,9 @@ def write_attention(path: Path, maps: Sequence[AttentionMap], title: str) -> Non
     """Write a page with one heat map for each pair to `path`, atomically."""
     if not maps:
         raise DataError(f"{path}: there is no attention to draw, as no sentence was decoded")
-    write_text(Path(path), html.page(title, _how_to_read(), *map(_figure, maps)))
-
-
-def _how_to_read() -> html.Markup:
     swatches = [html.join([html.element("i", style=_shade(weight)), f"{weight:g}"]) for weight in SWATCHES]
-    return html.join(
-        [
-            html.element(
-                "p",
-                "Down the side stands what was written, along the top what was read. The stronger the colour of a "
-                "cell, the more the word on its left looked at the word above it; a frame marks where it looked most. "
-                "Point at a cell to see its weight.",
-            ),
-            html.element("p", "Weight", *swatches, class_="shades"),
-        ]
-    )
+    legend = html.element("p", "Weight", *swatches, class_="shades")
+    write_text(Path(path), html.page(title, html.element("p", HOW_TO_READ), legend, *map(_figure, maps)))
 
 
 def _figure(shown: AttentionMap) -> html.Markup:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,7 @@ from seqloom.errors import DataError
 from seqloom.files import write_text
 from seqloom.reports import html
 from seqloom.reports.numbers import significant
-from seqloom.reports.run_report import WRITES
-
-Pixels = NDArray[np.uint8]
+from seqloom.reports.pictures import Pixels, inline_picture
 
 WIDTH = 96  # a picture is drawn at least so many pixels wide
 HEAT = np.array([255, 110, 30], np.float32)
@@ -43,6 +40,10 @@ class ImageAttention:
     """The caption as a reader would write it."""
     log_prob: float
 
+    def record(self) -> dict[str, Any]:
+        """What a program wants of it."""
+        return {"target": self.words, "weights": self.weights.round(4).tolist()}
+
     def __post_init__(self) -> None:
         if self.weights.ndim != 3 or len(self.weights) != len(self.words):
             raise ValueError(f"the weights are {list(self.weights.shape)}, not [words, rows, columns] of each word")
@@ -58,7 +59,7 @@ def write_image_attention(path: Path, maps: Sequence[ImageAttention], title: str
 def captions_section(examples: Sequence[tuple[ImageAttention, Sequence[str]]]) -> html.Markup:
     """What a captioner writes about some images: each with its references, and where it looked."""
     figures = [_figure(shown, references) for shown, references in examples]
-    return html.section(WRITES, html.element("p", HOW_TO_READ), *figures)
+    return html.section(html.WRITES, html.element("p", HOW_TO_READ), *figures)
 
 
 def heat_map(image: Pixels, weights: NDArray[np.floating], width: int = WIDTH) -> Image.Image:
@@ -79,19 +80,13 @@ def _figure(shown: ImageAttention, references: Sequence[str] = ()) -> html.Marku
     said.append(html.element("p", html.element("small", score)))
     plain = heat_map(shown.image, np.zeros(shown.weights.shape[1:], np.float32))
     looks = [
-        _picture(heat_map(shown.image, weights), word, significant(float(weights.max()), 2))
+        _look(heat_map(shown.image, weights), word, significant(float(weights.max()), 2))
         for word, weights in zip(shown.words, shown.weights, strict=True)
     ]
-    row = html.element("div", _picture(plain, "", ""), *looks, class_="looks")
+    row = html.element("div", _look(plain, "", ""), *looks, class_="looks")
     return html.element("figure", html.element("figcaption", *said), row, class_="attention")
 
 
-def _picture(picture: Image.Image, word: str, weight: str) -> html.Markup:
-    buffer = BytesIO()
-    picture.save(buffer, format="PNG")
-    source = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-    return html.element(
-        "div",
-        html.element("img", src=source, alt=f"where it looked for {word}" if word else "the image"),
-        html.element("span", word, " ", html.element("small", weight), dir="auto"),
-    )
+def _look(picture: Image.Image, word: str, weight: str) -> html.Markup:
+    image = inline_picture(picture, f"where it looked for {word}" if word else "the image")
+    return html.element("div", image, html.element("span", word, " ", html.element("small", weight), dir="auto"))

@@ -9,6 +9,8 @@ from typing import Literal
 
 from seqloom.reports.numbers import aligned
 
+Better = Literal["lower", "higher"]
+
 
 @dataclass(frozen=True)
 class Column:
@@ -17,16 +19,21 @@ class Column:
     title: str
     unit: str
     values: Sequence[float]
-    better: Literal["lower", "higher"] | None
+    better: Better | None = None
     """Which of them are good, if any are."""
-    short: str
+    short: str = ""
     """A heading of few characters, for the terminal."""
     decimals: int = 2
     """At most so many."""
+    digits: int = 3
+    """As many as count, of the smallest number."""
+    marks: Sequence[str] = ()
+    """What stands before each number, if anything does."""
 
     def texts(self) -> list[str]:
         """The numbers as they are shown, their points in line."""
-        return aligned(self.values, most_decimals=self.decimals)
+        texts = aligned(self.values, self.digits, self.decimals)
+        return [mark + text for mark, text in zip(self.marks, texts, strict=True)] if self.marks else texts
 
     def best(self) -> list[bool]:
         """Which numbers are the best of the column; none where there is nothing to choose from."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from string import Template
 
 from seqloom.reports.columns import Column
+
+WRITES = "What it writes"
+"""The heading that all models share that write."""
 
 
 class Markup(str):
@@ -28,18 +32,9 @@ def join(parts: Iterable[str]) -> Markup:
 
 def page(title: str, *parts: str) -> str:
     """A whole document."""
-    style, script = (files("seqloom.reports").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-    head = [
-        Markup('<meta charset="utf-8">'),
-        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup('<meta name="color-scheme" content="light dark">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        element("title", title),
-        element("style", Markup(style)),
-    ]
-    body = [element("main", element("h1", title), *parts), element("script", Markup(script))]
-    return f'<!doctype html>\n<html lang="en">\n<head>{join(head)}</head>\n<body>{join(body)}</body>\n</html>\n'
+    folder = files("seqloom.reports")
+    template, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    return Template(template).substitute(title=join([title]), style=style, script=script, content=join(parts))
 
 
 def section(heading: str, *parts: str) -> Markup:
@@ -47,21 +42,16 @@ def section(heading: str, *parts: str) -> Markup:
     return element("section", element("h2", heading), *parts)
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> Markup:
+def facts(pairs: Iterable[tuple[str, str]], **attributes: str) -> Markup:
     """Names and what they are, side by side."""
-    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in pairs))
+    lines = [element("div", element("dt", name), element("dd", value)) for name, value in pairs]
+    return element("dl", *lines, **attributes)
 
 
 def figure(svg: str, caption: str) -> Markup:
     """A plot with a caption; on a narrow screen it scrolls rather than shrinking beyond reading."""
     scroll = element("div", Markup(svg), class_="scroll", tabindex="0")
     return element("figure", scroll, element("figcaption", caption))
-
-
-def commands(pairs: Iterable[tuple[str, str]]) -> Markup:
-    """What to type, each with what it does."""
-    lines = [element("div", element("dt", what), element("dd", code(command))) for what, command in pairs]
-    return element("dl", *lines, class_="commands")
 
 
 def code(text: str) -> Markup:
@@ -78,7 +68,8 @@ def table(first: str, names: Sequence[tuple[str, str]], columns: Sequence[Column
     rows = [[element("th", name, _small(detail), scope="row")] for name, detail in names]
     for column in columns:
         for row, value, text, best in zip(rows, column.values, column.texts(), column.best(), strict=True):
-            row.append(_best_cell(value, text) if best else _cell(value, text))
+            marked = {"class_": "best"} if best else {}
+            row.append(element("td", text, data_value=repr(float(value)), **marked))
     lines = [element("tr", *row) for row in rows]
     body = element("table", element("thead", element("tr", *headings)), element("tbody", *lines), class_="numbers")
     return element("div", body, class_="scroll", tabindex="0")
@@ -95,17 +86,14 @@ def side_by_side(corner: str, names: Sequence[str], rows: Sequence[tuple[str, Se
     return element("div", body, class_="scroll", tabindex="0")
 
 
+def samples_section(samples: Sequence[str], heading: str = WRITES) -> Markup:
+    """Texts that a model wrote."""
+    return section(heading, *(element("p", sample.strip(), class_="sample", dir="auto") for sample in samples))
+
+
 def _heading(title: str, unit: str) -> Markup:
     return element("th", element("button", title, _small(unit), type="button"), scope="col")
 
 
 def _small(text: str) -> Markup:
     return element("small", text) if text else Markup()
-
-
-def _cell(value: float, text: str) -> Markup:
-    return element("td", text, data_value=repr(float(value)))
-
-
-def _best_cell(value: float, text: str) -> Markup:
-    return element("td", element("strong", text), class_="best", data_value=repr(float(value)))

@@ -1,4 +1,4 @@
-"""Labels in the margin, at the height of what they name, that keep clear of each other."""
+"""Lines with labels in the margin, at the height of what they name, that keep clear of each other."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ def spread(positions: Sequence[float], gap: float, low: float, high: float) -> N
     result = np.empty_like(values)
     result[order] = np.clip(level, low, high - steps[-1]) + steps
     return result
+
+
+def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Series, name: str) -> EndLabel:
+    """Draw a line with eight markers at most, on its first and its last point too, and give the label for its end."""
+    markers = np.unique(np.linspace(0, len(x) - 1, 8).round().astype(int)).tolist()
+    axes.plot(x, y, color=look.color, linestyle=look.dashes, marker=look.marker, markevery=markers)
+    return EndLabel(y[-1], name, look)
 
 
 def label_ends(figure: Figure, axes: Axes, labels: Sequence[EndLabel]) -> None:

@@ -17,7 +17,7 @@ MARKS = ("o", "^", "s", "D")  # where there are more classes than colours
 
 def pictures_section(heading: str, pictures: Mapping[str, tuple[Pixels, int]]) -> html.Markup:
     """Sheets of images, each by its caption: the images and how many stand in a row."""
-    sheets = [html.Markup(inline_sheet(images, caption, columns)) for caption, (images, columns) in pictures.items()]
+    sheets = [inline_sheet(images, caption, columns) for caption, (images, columns) in pictures.items()]
     return html.section(heading, *sheets)
 
 
@@ -41,14 +41,8 @@ def code_map(codes: NDArray[np.float32], labels: NDArray[np.int64] | None, names
     for label in np.unique(known).tolist():
         chosen = codes[known == label]
         name = names[label] if label < len(names) else str(label)
-        axes.scatter(
-            chosen[:, 0],
-            chosen[:, 1],
-            s=12,
-            color=PALETTE[label % len(PALETTE)],
-            label=name,
-            marker=MARKS[label // len(PALETTE) % len(MARKS)],
-        )
+        color, marker = PALETTE[label % len(PALETTE)], MARKS[label // len(PALETTE) % len(MARKS)]
+        axes.scatter(chosen[:, 0], chosen[:, 1], s=12, color=color, marker=marker, label=name)
     axes.set(xlabel="first number of the code", ylabel="second number")
     if labels is not None:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

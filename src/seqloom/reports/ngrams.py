@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from rich.table import Table
 
 from seqloom.reports import html
 from seqloom.reports.columns import Column
 from seqloom.reports.numbers import compact, significant
-from seqloom.reports.style import MUTED, PALETTE, scale_ticks, series, styled, svg
-from seqloom.text.special import BOS, EOS, UNK
-from seqloom.text.zipf import zipf_exponent
+from seqloom.reports.style import MUTED, PALETTE, scale_ticks, styled, svg
+from seqloom.text.special import BOS, UNK
 
 if TYPE_CHECKING:  # the models load torch, and pictures of text need none of them
     from seqloom.data.store import TokenStore
-    from seqloom.models.ngram import Counts, NgramModel
+    from seqloom.models.ngram.model import NgramModel
 
 PIECE = 1 << 20  # tokens looked up at a time
 FEW = 8  # orders that have room for numbers on their bars
-MOST_POINTS = 400  # of one line; more cannot be seen
 
 Orders = Sequence[Mapping[str, Any]]
 """What training logged of each order in `metrics.jsonl`; of a model that was read from a file only `ngrams`."""
@@ -65,36 +62,29 @@ class OrderCoverage:
 
 def ngram_coverage(model: NgramModel, store: TokenStore) -> list[OrderCoverage]:
     """Look up the n-grams of all orders in a text, every unit from `<bos>` to `<eos>`."""
-    ngrams, found, predicted = np.zeros((3, model.order), np.int64)
+    from seqloom.metrics.likelihood import unit_pieces  # loads torch, as the model did
+
+    ngrams, in_model, predicted = np.zeros((3, model.order), np.int64)
     log_probs = np.zeros(model.order)
-    for tokens, lengths in _pieces(store):
+    for units, lengths in unit_pieces(store, PIECE):
+        tokens = units.astype(np.int64)
         scores = model.unit_log_probs(tokens, lengths).astype(np.float64)
         contexts = np.concatenate([[BOS], tokens[:-1]])
         contexts[np.cumsum(lengths) - lengths] = BOS
         longest = np.ones(len(tokens), np.int64)
         ngrams[0] += len(tokens)
-        found[0] += np.count_nonzero(tokens != UNK)
+        in_model[0] += np.count_nonzero(tokens != UNK)
         for order in range(2, model.order + 1):
             nodes = model.trie.find(contexts, tokens)
             longest[nodes >= 0] = order
             ngrams[order - 1] += np.maximum(lengths + 2 - order, 0).sum()
-            found[order - 1] += np.count_nonzero(nodes >= 0)
+            in_model[order - 1] += np.count_nonzero(nodes >= 0)
             # The n-gram found at one token is the context of the next; nothing goes on after <eos>, into the next unit.
             contexts = np.concatenate([[-1], nodes[:-1]])
         predicted += np.bincount(longest, minlength=model.order + 1)[1:]
         log_probs += np.bincount(longest, scores, model.order + 1)[1:]
-    columns = (column.tolist() for column in (ngrams, found, predicted, log_probs))
+    columns = (column.tolist() for column in (ngrams, in_model, predicted, log_probs))
     return [OrderCoverage(*row) for row in zip(*columns, strict=True)]
-
-
-def _pieces(store: TokenStore) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The tokens of about `PIECE` tokens' worth of units at a time, and the units' lengths."""
-    ends = np.flatnonzero(store.tokens == EOS) + 1
-    begin = 0
-    for units in np.split(ends, np.searchsorted(ends, np.arange(PIECE, len(store), PIECE))):
-        if len(units):
-            yield np.asarray(store.tokens[begin : units[-1]], np.int64), np.diff(units, prepend=begin)
-            begin = units[-1]
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
@@ -117,12 +107,12 @@ def order_columns(orders: Orders) -> list[Column]:
 
 def coverage_columns(coverage: Sequence[OrderCoverage]) -> list[Column]:
     """What was found in a text, one value per order in each column."""
-    ngrams, found = [order.ngrams for order in coverage], [order.found for order in coverage]
+    ngrams, in_model = [order.ngrams for order in coverage], [order.found for order in coverage]
     predicted = [order.predicted for order in coverage]
     return [
         Column("n-grams", "of the text", ngrams, None, "n-grams", decimals=0),
-        Column("in the model", "", found, None, "in the\nmodel", decimals=0),
-        Column("in the model", "%", list(map(_percent, found, ngrams)), None, "%", decimals=1),
+        Column("in the model", "", in_model, None, "in the\nmodel", decimals=0),
+        Column("in the model", "%", list(map(_percent, in_model, ngrams)), None, "%", decimals=1),
         Column("tokens", "predicted by it", predicted, None, "tokens\npredicted", decimals=0),
         Column("perplexity", "of those tokens", [order.perplexity for order in coverage], None, "perpl.", decimals=1),
     ]
@@ -133,7 +123,7 @@ def ngram_tables(orders: Orders, coverage: Sequence[OrderCoverage]) -> list[Tabl
     columns = {"training text": order_columns(orders)}
     if coverage:
         columns["held-out text"] = coverage_columns(coverage)
-    return [_table(title, found) for title, found in columns.items()]
+    return [_table(title, several) for title, several in columns.items()]
 
 
 def _table(title: str, columns: Sequence[Column]) -> Table:
@@ -185,88 +175,42 @@ def ngram_picture(orders: Orders, coverage: Sequence[OrderCoverage] = ()) -> Fig
     panels = figure.subplots(1, 3 if coverage else 1, squeeze=False)[0]
     _sparsity(panels[0], orders)
     if coverage:
-        _found(panels[1], coverage)
-        _predicted(panels[2], coverage)
+        found = [_percent(row.found, row.ngrams) for row in coverage]
+        _bars(panels[1], "Held-out text: n-grams in the model", found, "% of the text's n-grams", _rounded(found))
+        predicted = [_percent(row.predicted, coverage[0].ngrams) for row in coverage]
+        perplexities = [compact(row.perplexity) if row.predicted else "" for row in coverage]
+        title = "Held-out text: longest n-gram found"
+        _bars(panels[2], title, predicted, "% of the tokens", perplexities, "their perplexity")
     for axes in panels:
         axes.set_xlabel("order")
         axes.grid(axis="x", visible=False)
         axes.margins(y=0.12)
-        scale_ticks(axes, "x", logarithmic=False)
+        scale_ticks(axes)
         axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-        scale_ticks(axes, "y", logarithmic=False)
     return figure
 
 
 def _sparsity(axes: Axes, orders: Orders) -> None:
-    axes.set_title("Training text: distinct n-grams")
-    ngrams = [row["ngrams"] for row in orders]
+    title, ngrams = "Training text: distinct n-grams", [row["ngrams"] for row in orders]
     if "seen_once" not in orders[0]:
-        _bars(axes, ngrams, "n-grams", list(map(compact, ngrams)))
+        _bars(axes, title, ngrams, "n-grams", list(map(compact, ngrams)))
         return
     once = [row["seen_once"] for row in orders]
-    shares = _rounded(list(map(_percent, once, ngrams)))
-    _bars(axes, ngrams, "n-grams", shares, "% seen once")
+    _bars(axes, title, ngrams, "n-grams", _rounded(list(map(_percent, once, ngrams))), "% seen once")
     axes.bar(range(1, len(orders) + 1), once, color=PALETTE[1], width=0.7)
     axes.legend(axes.containers[::-1], ["seen once", "seen more often"], loc="upper left")
     axes.set_ylim(0, 1.35 * max(ngrams))  # room for the legend
-
-
-def _found(axes: Axes, coverage: Sequence[OrderCoverage]) -> None:
-    axes.set_title("Held-out text: n-grams in the model")
-    shares = [_percent(row.found, row.ngrams) for row in coverage]
-    _bars(axes, shares, "% of the text's n-grams", _rounded(shares))
-
-
-def _predicted(axes: Axes, coverage: Sequence[OrderCoverage]) -> None:
-    axes.set_title("Held-out text: longest n-gram found")
-    tokens = coverage[0].ngrams
-    shares = [_percent(row.predicted, tokens) for row in coverage]
-    perplexities = [compact(row.perplexity) if row.predicted else "" for row in coverage]
-    _bars(axes, shares, "% of the tokens", perplexities, "their perplexity")
 
 
 def _rounded(values: Sequence[float]) -> list[str]:
     return [significant(value, 2) for value in values]
 
 
-def _bars(axes: Axes, values: Sequence[float], unit: str, texts: Sequence[str], above: str = "") -> None:
+def _bars(axes: Axes, title: str, values: Sequence[float], unit: str, texts: Sequence[str], above: str = "") -> None:
     """One bar per order; where there is room, a text above each, which are `above` if not the values themselves."""
+    axes.set_title(title)
     bars = axes.bar(range(1, len(values) + 1), values, color=PALETTE[0], width=0.7)
     axes.set_ylabel(unit)
     if len(values) <= FEW:
         axes.bar_label(bars, texts, padding=2, fontsize=10, color=MUTED)
         axes.set_ylabel(f"{unit} (above: {above})" if above else unit)
-
-
-@styled()
-def ngram_zipf(counts: Counts) -> Figure:
-    """Count against rank of the n-grams of each order, both logarithmic, with the line fitted to single words."""
-    figure = Figure(figsize=(7.6, 5.0))
-    axes = figure.subplots()
-    for order in range(1, counts.trie.order + 1):
-        seen = counts.counts[counts.trie.level(order)].astype(np.int64)
-        if order == 1:
-            seen[BOS] = 0  # no word
-        seen = np.sort(seen[seen > 0])[::-1]
-        look = series(order - 1)
-        if order == 1:
-            fit = zipf_exponent(seen)
-            ends = np.array([fit.ranks[0], fit.ranks[-1]], np.float64)
-            name = f"count ∝ rank⁻ᵅ, α = {fit.exponent:.2f}"
-            axes.plot(ends, fit.frequency(ends), color=MUTED, linestyle=(0, (4, 2)), linewidth=1.2, label=name)
-        shown = np.unique(np.geomspace(1, len(seen), MOST_POINTS).round().astype(np.int64))
-        axes.plot(
-            shown,
-            seen[shown - 1],
-            color=look.color,
-            marker=look.marker,
-            markersize=4,
-            markevery=0.1,
-            linewidth=1.4,
-            label=f"{order}-grams",
-        )
-    axes.set(xlabel="rank", ylabel="count")
-    scale_ticks(axes, "x", logarithmic=True)
-    scale_ticks(axes, "y", logarithmic=True)
-    axes.legend(loc="upper right")
-    return figure

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from html import escape
 from io import BytesIO
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seqloom.files import atomic_file
+from seqloom.reports.html import Markup, element
 
 Pixels = NDArray[np.uint8]
 GAP = 1  # pixels between two images
@@ -38,9 +41,19 @@ def save_sheet(images: Pixels, out: Path, columns: int | None = None) -> None:
         sheet(images, columns).save(file, format=Image.registered_extensions().get(out.suffix.lower(), "PNG"))
 
 
-def inline_sheet(images: Pixels, title: str, columns: int | None = None) -> str:
-    """A sheet as HTML, with the picture in it."""
+def inline_picture(picture: Image.Image, said: str) -> Markup:
+    """A picture as HTML, in words for those who cannot see it."""
     buffer = BytesIO()
-    sheet(images, columns).save(buffer, format="PNG")
+    picture.save(buffer, format="PNG")
     source = base64.b64encode(buffer.getvalue()).decode()
-    return f'<figure><img alt="{title}" src="data:image/png;base64,{source}"><figcaption>{title}</figcaption></figure>'
+    return Markup(f'<img alt="{escape(said)}" src="data:image/png;base64,{source}">')
+
+
+def inline_sheet(images: Pixels, title: str, columns: int | None = None) -> Markup:
+    """A sheet as HTML."""
+    return element("figure", inline_picture(sheet(images, columns), title), element("figcaption", title))
+
+
+def inline_rows(rows: Sequence[Pixels], title: str) -> Markup:
+    """Rows of as many images each as one sheet."""
+    return inline_sheet(np.concatenate(rows), title, len(rows[0]))

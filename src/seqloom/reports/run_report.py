@@ -9,11 +9,8 @@ from typing import Any
 from seqloom.files import write_text
 from seqloom.reports import html
 from seqloom.reports.columns import Column
+from seqloom.reports.curves import CURVES, Entries
 from seqloom.reports.numbers import significant
-from seqloom.reports.plots import training_curve
-from seqloom.reports.style import svg
-
-WRITES = "What it writes"
 
 
 def write_run_report(
@@ -22,48 +19,41 @@ def write_run_report(
     config_yaml: str,
     training: html.Markup,
     figures: Mapping[str, float],
-    samples: Sequence[str] | html.Markup,
+    sections: Sequence[html.Markup],
 ) -> None:
     """Write the page to `path`, atomically.
 
-    `training` is what there is to show of how the model came about, `figures` are the run's numbers by name, `samples`
-    what it wrote: texts, or an `outputs_section`.
+    `training` is what there is to show of how the model came about, `figures` are the run's numbers by name, `sections`
+    what the model makes: texts, pictures, tables.
     """
     parts = [html.facts((_words(name), _number(value)) for name, value in figures.items())] if figures else []
-    parts.append(training)
-    if samples:
-        parts.append(samples if isinstance(samples, html.Markup) else _samples_section(samples))
+    parts += [training, *sections]
     parts.append(html.section("Configuration", html.element("pre", html.code(config_yaml))))
     write_text(Path(path), html.page(title, *parts))
 
 
-def training_section(entries: Sequence[Mapping[str, Any]]) -> html.Markup:
-    """The training of a neural model: its `metrics.jsonl` as curves."""
-    curve = svg(training_curve(entries), "Loss, learning rate, gradient norm and speed over the training steps")
-    return html.section("Training", html.figure(curve, "What was logged, by optimiser step."))
+def training_section(entries: Entries) -> html.Markup:
+    """The training of a neural model."""
+    return CURVES["usual"].section(entries)
 
 
-def mixture_section(runs: Sequence[str], entry: Mapping[str, Any]) -> html.Markup:
+def interpolation_section(runs: Sequence[str], entry: Mapping[str, Any]) -> html.Markup:
     """The runs that an interpolation is made of, from the one entry of its `metrics.jsonl`."""
     columns = [
-        Column("weight", "", entry["weights"], None, "weight", decimals=4),
-        Column("perplexity", "held-out text, alone", entry["perplexities"], "lower", "perpl."),
+        Column("weight", "", entry["weights"], decimals=4),
+        Column("perplexity", "held-out text, alone", entry["perplexities"], "lower"),
     ]
-    together = (
-        f"Together: perplexity {significant(entry['perplexity'], 4)} on the text that the weights were fitted to."
-    )
-    return html.section("Mixture", html.table("Run", [(run, "") for run in runs], columns), html.element("p", together))
+    table = html.table("Run", [(run, "") for run in runs], columns)
+    perplexity = significant(entry["perplexity"], 4)
+    together = f"Together: perplexity {perplexity} on the text that the weights were fitted to."
+    return html.section("Interpolation", table, html.element("p", together))
 
 
 def outputs_section(examples: Sequence[tuple[str, str, str]]) -> html.Markup:
     """What a model of pairs makes of some sources: each with its reference and the model's output."""
     rows = [(source, [reference, output]) for source, reference, output in examples]
-    return html.section(WRITES, html.side_by_side("Source", ["Reference", "Output"], rows)) if rows else html.Markup()
-
-
-def _samples_section(samples: Sequence[str]) -> html.Markup:
-    texts = [html.element("p", sample.strip(), class_="sample", dir="auto") for sample in samples]
-    return html.section(WRITES, *texts)
+    table = html.side_by_side("Source", ["Reference", "Output"], rows)
+    return html.section(html.WRITES, table) if rows else html.Markup()
 
 
 def _words(name: str) -> str:

@@ -23,7 +23,10 @@ from seqloom.errors import UserError
 from seqloom.files import atomic_file
 from seqloom.reports.numbers import compact
 
-INK, MUTED, GRID, PAPER = "#1c2430", "#5b6573", "#e1e5ea", "#ffffff"
+STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("seqloom.mplstyle"), use_default_template=False)
+INK, MUTED, GRID, PAPER = STYLE["text.color"], STYLE["axes.labelcolor"], STYLE["grid.color"], "#ffffff"
+DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.2}
+"""How a line is drawn that nobody measured: a fit, a front."""
 
 # After Okabe & Ito (2008), told apart under every kind of colour blindness; darkened where thin lines need it.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b8528f", "#a87600", "#4b5563", "#3d9bd6", "#7a3b1d")
@@ -31,19 +34,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 Dashes = Literal["-"] | tuple[float, tuple[float, ...]]
 NO_LINE: Dashes = (0.0, (0.0, 1.0))  # dashes that draw nothing
 DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1, 1.2)))
-
-LATIN = ("Helvetica Neue", "Segoe UI", "Roboto", "Arial", "DejaVu Sans")
-CHINESE = (
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "Microsoft YaHei",
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "SimHei",
-)
 
 # What a page may recolour, each by a variable of its style sheet; the name is followed by the colour it stands for.
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} | {
@@ -74,70 +64,37 @@ def series(index: int) -> Series:
 @contextmanager
 def styled() -> Iterator[None]:
     """The style holds inside this block, for drawing and for writing."""
-    settings: dict[Any, Any] = {
-        "font.family": ["sans-serif", *_installed_chinese()],
-        "font.sans-serif": [*LATIN, *CHINESE],
-        "font.size": 11,
-        "text.color": INK,
-        "axes.titlesize": 12,
-        "axes.titlelocation": "left",
-        "axes.titlepad": 10,
-        "axes.labelcolor": MUTED,
-        "axes.edgecolor": MUTED,
-        "axes.linewidth": 0.8,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "axes.facecolor": "none",
-        "axes.unicode_minus": True,
-        "grid.color": GRID,
-        "grid.linewidth": 0.8,
-        "xtick.color": MUTED,
-        "ytick.color": MUTED,
-        "xtick.major.size": 3,
-        "ytick.major.size": 0,
-        "lines.linewidth": 1.9,
-        "lines.markersize": 5.5,
-        "lines.solid_capstyle": "round",
-        "legend.frameon": False,
-        "legend.fontsize": 10.5,
-        "figure.facecolor": "none",
-        "figure.constrained_layout.use": True,
-        "savefig.dpi": 160,
-        "svg.fonttype": "none",  # text stays text: it can be searched, and the browser finds the glyphs
-        "svg.hashsalt": "seqloom",  # the same plot gives the same file
-        "pdf.fonttype": 42,
-    }
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
+    with matplotlib.rc_context({**STYLE, "font.family": _installed_fonts()}), warnings.catch_warnings():
         # A glyph that no installed font has only matters where the plot is not shown by a browser.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
-def scale_ticks(axes: Axes, which: Literal["x", "y"], logarithmic: bool) -> None:
-    """Set the scale of an axis and few, round, readable ticks; call it when the limits are settled."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    if logarithmic:
-        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    low, high = sorted(axis.get_view_interval())
-    if logarithmic and high / low > 2.5:
-        axis.set_major_locator(FixedLocator(round_numbers(low, high)))
-    else:
-        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
+def scale_ticks(axes: Axes, log_x: bool = False, log_y: bool = False, most_x: int = 8) -> None:
+    """Set the scales of both axes and few, round, readable ticks; call it when the limits are settled."""
+    if log_x:
+        axes.set_xscale("log")
+    if log_y:
+        axes.set_yscale("log")
+    for axis, logarithmic, most in ((axes.xaxis, log_x, most_x), (axes.yaxis, log_y, 8)):
+        low, high = sorted(axis.get_view_interval())
+        if logarithmic and high / low > 2.5:
+            axis.set_major_locator(FixedLocator(round_numbers(low, high, most)))
+        else:
+            axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
 
 
 def round_numbers(low: float, high: float, most: int = 8) -> list[float]:
     """At most `most` round numbers in [low, high] for a logarithmic axis: the densest set that is few enough."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for factors in ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        found = [factor * 10.0**decade for decade in decades for factor in factors]
-        found = [number for number in found if low <= number <= high]
-        if len(found) <= most:
-            return found
-    return found[:: math.ceil(len(found) / most)]
+        numbers = [factor * 10.0**decade for decade in decades for factor in factors]
+        numbers = [number for number in numbers if low <= number <= high]
+        if len(numbers) <= most:
+            return numbers
+    return numbers[:: math.ceil(len(numbers) / most)]
 
 
 def nothing_to_show(reason: str) -> Figure:
@@ -185,7 +142,7 @@ def _variable(match: re.Match[str]) -> str:
 
 
 @cache
-def _installed_chinese() -> tuple[str, ...]:
-    """The fonts that pictures other than SVG take Chinese glyphs from."""
-    installed = set(font_manager.get_font_names())
-    return tuple(name for name in CHINESE if name in installed)
+def _installed_fonts() -> list[str]:
+    """The fonts of the style without those that are not installed: of these matplotlib would warn."""
+    installed = {"sans-serif", *font_manager.get_font_names()}
+    return [name for name in STYLE["font.family"] if name in installed]

@@ -13,17 +13,12 @@ from seqloom.reports.pictures import Pixels, inline_sheet
 def drawn_section(captions: Sequence[str], real: Pixels, drawn: Sequence[Pixels], path: Pixels) -> html.Markup:
     """A row for each caption, the real image first, then drawn ones; and a path between two codes for the first."""
     rows = [
-        inline_sheet(np.concatenate([image[None], draws]), _escaped(caption), columns=1 + len(draws))
+        inline_sheet(np.concatenate([image[None], draws]), caption, columns=1 + len(draws))
         for caption, image, draws in zip(captions, real, drawn, strict=True)
     ]
-    between = inline_sheet(path, f"{_escaped(captions[0])}, from one code to another", columns=len(path))
     return html.section(
         "What it draws",
         html.element("p", "For each caption, which the model has not been trained on: a real image, then drawn ones."),
-        *map(html.Markup, rows),
-        html.Markup(between),
+        *rows,
+        inline_sheet(path, f"{captions[0]}, from one code to another", columns=len(path)),
     )
-
-
-def _escaped(text: str) -> str:
-    return str(html.join([text]))

@@ -14,8 +14,7 @@ def codes_section(
 ) -> html.Markup:
     """Sentences of codes from the prior; sentences with what comes back from their codes; the ways from one sentence to
     another, each with what was decoded on it."""
-    drawn = [html.element("p", sample.strip(), class_="sample", dir="auto") for sample in samples]
-    parts = [html.section("Codes drawn from the prior", *drawn)]
+    parts = [html.samples_section(samples, "Codes drawn from the prior")]
     if reconstructions:
         rows = [(sentence, [back]) for sentence, back in reconstructions]
         parts.append(html.section("What comes back", html.side_by_side("Sentence", ["From its code"], rows)))

@@ -14,9 +14,6 @@ from seqloom.reports.style import INK, MUTED, PALETTE, nothing_to_show, styled, 
 
 Floats = NDArray[np.float64]
 
-PERPLEXITY = 15.0
-STEPS = 500
-EXAGGERATED = 120  # first steps, in which neighbours attract each other more than they should
 LETTER = 0.62  # width of a letter, in sizes of the font
 SIZE = 8.5  # of the font, in points
 INCHES = (10.4, 8.0)
@@ -26,7 +23,8 @@ def word_map_section(vectors: WordVectors, words: Sequence[str]) -> html.Markup:
     """The map as a part of a page."""
     drawn = svg(words_picture(vectors, words), "Words on a plane, those with similar vectors near each other")
     caption = (
-        f"{len(words)} frequent words (t-SNE): words with similar vectors are near, distances far apart say little."
+        f"{len(words)} frequent words along the two main components of their vectors (PCA), spread evenly: words with "
+        "similar vectors are near, but what is near may differ in other components."
     )
     return html.section("Map", html.figure(drawn, caption))
 
@@ -42,12 +40,11 @@ def words_picture(vectors: WordVectors, words: Sequence[str]) -> Figure:
     """Words at their places on a plane; where names would lie on each other, that of the later word is left out."""
     if len(words) < 5:
         return nothing_to_show("fewer than five words")
-    places = project(vectors.unit[[vectors.place(word) for word in words]].astype(np.float64))
+    places = spread(project(vectors.unit[[vectors.place(word) for word in words]].astype(np.float64)))
     figure = Figure(figsize=INCHES)
     axes = figure.subplots()
     axes.set_axis_off()
-    span = np.ptp(places, axis=0)
-    points = (places - places.min(0)) / span * np.array(INCHES) * 72 * 0.93  # roughly where they come to lie on paper
+    points = places / (len(words) - 1) * np.array(INCHES) * 72 * 0.93  # roughly where they come to lie on paper
     shown = readable(points, words)
     axes.scatter(places[~shown, 0], places[~shown, 1], s=5, color=MUTED, alpha=0.6, linewidths=0)
     for word, place, named in zip(words, places, shown, strict=True):
@@ -68,51 +65,17 @@ def readable(points: Floats, words: Sequence[str]) -> NDArray[np.bool_]:
     return shown
 
 
-def project(vectors: Floats, steps: int = STEPS) -> Floats:
-    """t-SNE (van der Maaten & Hinton 2008), exact: places y that minimise KL(P‖Q) by gradient descent with momentum.
+def project(vectors: Floats) -> Floats:
+    """The two main components of vectors (PCA): the plane in which they differ most. [words, size] -> [words, 2]
 
-    p_ij ∝ exp(-‖x_i - x_j‖²/2σ_i²), symmetrised, with σ_i such that each point has `PERPLEXITY` neighbours;
-    q_ij ∝ 1/(1 + ‖y_i - y_j‖²). The start is the two main components, so that the same vectors give the same map.
+    A component may point either way: it goes where its largest number is positive, so that a map is always the same.
     """
-    attraction = affinities(vectors)
-    centred = vectors - vectors.mean(0)
-    left, strength, _ = np.linalg.svd(centred, full_matrices=False)
-    places = left[:, :2] * strength[:2]
-    if places.shape[1] < 2:
-        places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
-    places *= 1e-2 / max(places[:, 0].std(), 1e-12)
-    velocity = np.zeros_like(places)
-    gains = np.ones_like(places)
-    for step in range(steps):
-        wanted = attraction * (12.0 if step < EXAGGERATED else 1.0)
-        kernel = 1 / (1 + squared_distances(places))
-        np.fill_diagonal(kernel, 0.0)
-        force = (wanted - kernel / kernel.sum()) * kernel
-        gradient = 4 * (force.sum(1)[:, None] * places - force @ places)
-        gains = np.where(np.sign(gradient) == np.sign(velocity), gains * 0.8, gains + 0.2).clip(0.01)
-        momentum = 0.5 if step < EXAGGERATED else 0.8
-        velocity = momentum * velocity - max(50.0, len(vectors) / 12) * gains * gradient
-        places = places + velocity
-    return places - places.mean(0)
+    left, strengths, directions = np.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
+    signs = np.sign(directions[np.arange(len(directions)), np.abs(directions).argmax(1)])
+    places = (left * strengths * signs)[:, :2]
+    return np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
 
 
-def affinities(vectors: Floats) -> Floats:
-    """p_ij of t-SNE; the width of each point's neighbourhood is found by bisection."""
-    distances = squared_distances(vectors)
-    wanted = np.log(min(PERPLEXITY, (len(vectors) - 1) / 3))
-    low, high = np.full(len(vectors), 1e-6), np.full(len(vectors), 1e6)  # of 1/2σ²
-    for _ in range(60):
-        sharpness = np.sqrt(low * high)
-        weights = np.exp(-distances * sharpness[:, None])
-        np.fill_diagonal(weights, 0.0)
-        total = np.maximum(weights.sum(1), 1e-300)
-        entropy = np.log(total) + sharpness * (weights * distances).sum(1) / total
-        low, high = np.where(entropy > wanted, sharpness, low), np.where(entropy > wanted, high, sharpness)
-    shares = weights / total[:, None]
-    return (shares + shares.T) / (2 * len(vectors))
-
-
-def squared_distances(points: Floats) -> Floats:
-    """‖x_i - x_j‖² of all pairs."""
-    lengths = (points**2).sum(1)
-    return np.maximum(lengths[:, None] + lengths[None] - 2 * points @ points.T, 0.0)
+def spread(places: Floats) -> Floats:
+    """Each coordinate by its rank: words crowd in the middle of the plane, and would hide each other there."""
+    return places.argsort(0, kind="stable").argsort(0).astype(np.float64)

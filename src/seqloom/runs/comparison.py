@@ -1,35 +1,24 @@
-"""The ladder: several models on one text, with the same tokens and budget, in one report."""
+"""The ladder: several models on the same data, in one report."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 
-import numpy as np
-
-from seqloom.config import RunConfig, load_config
-from seqloom.config.schema import LanguageModelConfig, PairData, TextData
+from seqloom.config import RunConfig, load_config, preset_names
 from seqloom.data.corpora import bundled
-from seqloom.data.store import TokenStore
 from seqloom.errors import UserError
-from seqloom.reports import Ladder, PairLadder, RungResult, write_ladder_report
-from seqloom.runs.folder import RunFolder
-from seqloom.runs.language import TrainedLanguageModel
-from seqloom.runs.materials import prepare, settled
-from seqloom.runs.pair_comparison import PAIR_LADDER, compare_pairs
-from seqloom.runs.rungs import Course, machine, shown
-from seqloom.runs.training import train
-from seqloom.text import Tokenizer, count_words
-from seqloom.text.special import EOS
-from seqloom.training import Processes, Reporter
+from seqloom.reports.ladder import Ladder
+from seqloom.runs.contests import Contest, Entrant, ImageContest, PairContest, TextContest
+from seqloom.runs.engine import load, train
+from seqloom.runs.folder import RunFolder, locked
+from seqloom.runs.kind import kind_named
+from seqloom.runs.trained import Trained
+from seqloom.training import Processes, Reporter, Silent
 
-LADDER = ("average", "ngram", "feedforward", "convolution", "rnn", "lstm", "gru", "transformer")
 QUICK = ("average", "ngram", "feedforward", "rnn", "lstm", "gru", "transformer")
-PROMPTS = 3
-SAMPLE_LENGTH = 40
-TEXT_KEYS = ("train", "valid", "test", "valid_fraction", "unit", "field")
 
 
 def compare(
@@ -39,38 +28,60 @@ def compare(
     tokens: int | None = None,
     reporter: Reporter | None = None,
     vary: Iterable[str] = (),
-) -> Ladder | PairLadder:
-    """Train each source on the data and tokenisers of the first, for as many tokens, and write `out/report.html`.
+) -> Ladder:
+    """Train presets and YAML files on the terms of the first source, measure all, and write `out/report.html`.
 
+    sources: folders of finished runs may be among them; these are measured as they are.
     vary: `key=a,b,c` makes one rung of each source with each of the values; several make all combinations.
 
-    All are language models, which gives a `Ladder`, or all are models of pairs, which gives a `PairLadder`. A run that
-    is finished in `out` already is not trained again; one of another configuration is refused.
+    A run that is finished in `out` already is not trained again; one of another configuration is refused. The runs get
+    no page of their own: all that would be on it is measured once, for the one page.
     """
-    configs = _load(sources, list(settings), _variations(vary))
-    if _learn_from_pairs(configs):
-        return compare_pairs(configs, Path(out), tokens, reporter)
-    return _compare_language(configs, Path(out), tokens, reporter)
+    out, said = Path(out), reporter or Silent()
+    settings, variations = list(settings), _variations(vary)
+    entrants = _entrants(sources, settings, variations)
+    if all(entrant.run for entrant in entrants) and (settings or variations != [()]):
+        raise UserError("all of these runs are finished, and settings are for models that are to be trained")
+    contest_class = _contest(entrants)
+    processes = Processes.join(entrants[0].config.training.device)  # once for all trainings
+    try:
+        configs = processes.first_alone(lambda: contest_class.on_equal_terms(entrants, tokens))
+        configs = {name: kind_named(config.model.kind).settle(config) for name, config in configs.items()}
+        for name, config in configs.items():
+            RunFolder(out / name).check_same(config)
+        with locked(out) if processes.main else nullcontext():
+            runs = _runs(entrants, configs, out, said, processes.main)
+            name, first = next(runs)
+            contest = contest_class(first)
+            rungs = [contest.rung(name, first), *(contest.rung(name, trained) for name, trained in runs)]
+            ladder = contest.ladder(rungs)
+            if processes.main:
+                from seqloom.reports.ladder_page import write_ladder_page  # draws: matplotlib takes a second
+
+                write_ladder_page(ladder, out / "report.html")
+    finally:
+        processes.leave()
+    return ladder
 
 
 def quickstart(data: str, out: str | Path, reporter: Reporter | None = None) -> Ladder:
     """The ladder of small models on a bundled text, or the user's own, in a few minutes."""
-    ladder = compare(QUICK, [f"data.train={data}"], out, reporter=reporter)
-    assert isinstance(ladder, Ladder)
-    return ladder
+    return compare(QUICK, [f"data.train={data}"], out, reporter=reporter)
 
 
 def ladder_for(data: str | None) -> tuple[str, ...]:
-    """The presets to compare when none are named: models of pairs for aligned files (`F.src,F.tgt`), a .tsv file and a
-    bundled corpus of pairs, language models for everything else."""
+    """The presets to compare when none are named: models of images for a folder, an idx file and a bundled set of
+    images, models of pairs for aligned files (`F.src,F.tgt`), a .tsv file and a bundled corpus of pairs, language
+    models for everything else."""
     if data is None:
-        return LADDER
-    table = data.lower().endswith((".tsv", ".tsv.gz"))
-    aligned = "," in data
-    name = data.partition(":")[0]
-    corpus = any(corpus.name == name and corpus.kind == "pairs" for corpus in bundled())
-    pairs = table or (not Path(data).is_file() and (aligned or corpus))
-    return PAIR_LADDER if pairs else LADDER
+        return TextContest.presets
+    file, ending = Path(data), data.lower().removesuffix(".gz")
+    kinds = [] if file.is_file() else [corpus.kind for corpus in bundled() if corpus.name == data.partition(":")[0]]
+    if file.is_dir() or "images" in kinds or ending.endswith((".idx", ".idx3", "-idx3-ubyte")):
+        return ImageContest.presets
+    if ending.endswith(".tsv") or "pairs" in kinds or ("," in data and not file.is_file()):
+        return PairContest.presets
+    return TextContest.presets
 
 
 def data_settings(data: str) -> list[str]:
@@ -81,20 +92,34 @@ def data_settings(data: str) -> list[str]:
     return [f"data.train={data}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]
 
 
-def _load(
-    sources: Sequence[str | Path], settings: list[str], variations: list[tuple[str, ...]]
-) -> dict[str, RunConfig]:
-    configs: dict[str, RunConfig] = {}
-    for source, varied in product(sources, variations):
-        values = [setting.partition("=")[2] for setting in varied]
-        name = "-".join(values if values and len(sources) == 1 else [Path(source).stem, *values])
-        if name in configs:
-            raise UserError(f"{name!r} is in the comparison twice; give the files different names")
-        config = load_config(source, [*settings, *varied])
-        configs[name] = config.model_copy(update={"description": ", ".join([config.description, *varied])})
-    if not configs:
-        raise UserError("nothing to compare: name presets or configuration files")
-    return configs
+def _entrants(sources: Sequence[str | Path], settings: list[str], variations: list[tuple[str, ...]]) -> list[Entrant]:
+    """What takes part: each finished run once, each configuration with every variation."""
+    entrants: list[Entrant] = []
+    for source in sources:
+        if str(source) not in preset_names() and Path(source).is_dir():
+            entrants.append(_finished(Path(source)))
+            continue
+        for varied in variations:
+            values = [setting.partition("=")[2] for setting in varied]
+            name = "-".join(values if values and len(sources) == 1 else [Path(source).stem, *values])
+            config = load_config(source, [*settings, *varied])
+            description = ", ".join([config.description, *varied])
+            entrants.append(Entrant(name, config.model_copy(update={"description": description})))
+    if not entrants:
+        raise UserError("nothing to compare: name presets, configuration files or run folders")
+    names = [entrant.name for entrant in entrants]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"{twice!r} is in the comparison twice; give the files different names")
+    return entrants
+
+
+def _finished(path: Path) -> Entrant:
+    """A run that takes part as it is, under its path."""
+    folder = RunFolder.open(path)
+    if not folder.finished:
+        raise UserError(f"the run in {path} is not finished: go on with `seqloom train --resume --out {path}`")
+    return Entrant(str(path), folder.config, path)
 
 
 def _variations(vary: Iterable[str]) -> list[tuple[str, ...]]:
@@ -108,147 +133,36 @@ def _variations(vary: Iterable[str]) -> list[tuple[str, ...]]:
     return list(product(*choices))
 
 
-def _learn_from_pairs(configs: dict[str, RunConfig]) -> bool:
-    """Whether these are models of pairs; a mixture is refused."""
-    kinds = {isinstance(config.data, PairData): name for name, config in configs.items()}
-    if len(kinds) > 1:
+def _contest(entrants: Sequence[Entrant]) -> type[Contest]:
+    """What all of them can be compared by; a mixture is refused."""
+    contests = {}
+    for entrant in entrants:
+        contest = kind_named(entrant.config.model.kind).contest
+        if contest is None:
+            raise UserError(
+                f"{entrant.name!r} is a model of kind {entrant.config.model.kind!r}, and there is nothing to compare "
+                "these by: name models of text, of pairs, or of images that have a likelihood"
+            )
+        contests[contest] = entrant
+    if len(contests) > 1:
+        one, other, *_ = contests.values()
         raise UserError(
-            f"{kinds[False]!r} learns from text and {kinds[True]!r} from pairs: there is nothing to compare them by; "
-            "name language models only, or models of pairs only"
+            f"{one.name!r} learns from {one.config.data.noun} and {other.name!r} from {other.config.data.noun}: there "
+            "is nothing to compare them by; name models of one family only"
         )
-    return True in kinds
+    return next(iter(contests))
 
 
-def _compare_language(
-    configs: dict[str, RunConfig], out: Path, tokens: int | None, reporter: Reporter | None
-) -> Ladder:
-    configs = _on_equal_terms({name: settled(config) for name, config in configs.items()}, tokens)
-    for name, config in configs.items():
-        RunFolder(out / name).check_same(config)
-    first = next(iter(configs.values()))
-    processes = Processes.join(first.training.device)  # once for all trainings
-    try:
-        materials = processes.first_alone(lambda: prepare(first))
-        valid = materials.validation()
-        prompts = _prompts(materials.tokenizer, valid)
-        rungs = []
-        for name, config in configs.items():
-            if processes.main and reporter:
-                reporter.say(f"{name}: {config.description}")
-            model = train(config, out=out / name, resume=True, reporter=reporter)
-            assert isinstance(model, TrainedLanguageModel)
-            rungs.append(_measure(name, model, valid, prompts))
-    finally:
-        processes.leave()
-    ladder = Ladder(
-        title="The ladder on " + shown(first.text_data.train),
-        corpus=shown(first.text_data.train),
-        tokenizer=materials.tokenizer.kind,
-        vocabulary_size=materials.tokenizer.size,
-        training_tokens=len(materials.train),
-        validation_tokens=len(valid),
-        unknown=valid.totals.unknown,
-        rungs=rungs,
-        prompts=prompts,
-        machine=machine(),
-    )
-    if processes.main:
-        write_ladder_report(ladder, out / "report.html")
-    return ladder
-
-
-def _on_equal_terms(configs: dict[str, RunConfig], tokens: int | None) -> dict[str, RunConfig]:
-    """The first one's text, tokeniser and seed for all, and as many training tokens for those that train by steps."""
-    first = next(iter(configs.values()))
-    text = {key: getattr(first.text_data, key) for key in TEXT_KEYS}
-    if first.text_data.valid is None and first.text_data.valid_fraction == 0:
-        text["valid_fraction"] = TextData().valid_fraction  # n-grams need none held out, but a comparison does
-    equal = {}
-    for name, config in configs.items():
-        data = config.text_data.model_copy(update=text)
-        equal[name] = config.model_copy(update={"text": first.text, "data": data, "seed": first.seed})
-    stepping = {name: config for name, config in equal.items() if isinstance(config.model, LanguageModelConfig)}
-    for name, config in stepping.items():
-        tokens = tokens or _budget(config)
-        training = config.training.model_copy(
-            update={"steps": max(1, round(tokens / _per_step(config))), "epochs": None}
-        )
-        equal[name] = config.model_copy(update={"training": training})
-    return equal
-
-
-def _per_step(config: RunConfig) -> int:
-    """How many tokens an optimiser step sees."""
-    return config.text_data.batch_size * config.text_data.length * config.training.accumulate
-
-
-def _budget(config: RunConfig) -> int:
-    """How many tokens a configuration trains on."""
-    if config.training.steps is not None:
-        return config.training.steps * _per_step(config)
-    return round((config.training.epochs or 1) * len(prepare(config).train))
-
-
-def _measure(name: str, model: TrainedLanguageModel, valid: TokenStore, prompts: list[str]) -> RungResult:
-    found = model.evaluate()
-    course = Course.of(model.path)
-    samples = model.generate(prompts, strategy="sample", temperature=0.8, max_length=SAMPLE_LENGTH, seed=1)
-    return RungResult(
-        name=name,
-        description=model.config.description,
-        folder=str(model.path),
-        parameters=model.parameters,
-        cross_entropy=found.cross_entropy,
-        perplexity=found.perplexity,
-        word_perplexity=found.word_perplexity,
-        bits_per_character=found.bits_per_character,
-        unknown=found.unknown,
-        training_seconds=course.seconds,
-        training_speed=course.speed,
-        scoring_speed=_scoring_speed(model, valid),
-        generation_speed=_generation_speed(model),
-        curve=course.curve,
-        samples=[row[0].text for row in samples],
-    )
-
-
-def _scoring_speed(model: TrainedLanguageModel, valid: TokenStore, tokens: int = 20_000) -> float:
-    """Tokens per second when units are scored each by itself."""
-    piece = np.asarray(valid.tokens[:tokens]).astype(np.int64)
-    ends = np.flatnonzero(piece == EOS) + 1
-    if len(ends) < 2:  # a whole file is one unit
-        ends = np.append(np.arange(0, len(piece), model.config.text_data.length)[1:], len(piece))
-    piece = piece[: ends[-1]]
-    began = time.perf_counter()
-    model.model.unit_log_probs(piece, np.diff(ends, prepend=0))
-    return len(piece) / (time.perf_counter() - began)
-
-
-def _generation_speed(model: TrainedLanguageModel, rows: int = 16, length: int = 64) -> float:
-    """Tokens per second when `rows` texts are sampled side by side."""
-    began = time.perf_counter()
-    drawn = model.generate([""] * rows, strategy="sample", max_length=length, min_length=length)
-    return sum(row[0].tokens for row in drawn) / (time.perf_counter() - began)
-
-
-def _prompts(tokenizer: Tokenizer, valid: TokenStore) -> list[str]:
-    """The first words of a few units of the validation text."""
-    tokens = valid.tokens
-    begins = np.flatnonzero(tokens == EOS)[:-1] + 1
-    if len(begins) < PROMPTS:
-        begins = np.linspace(0, len(tokens) - 1, PROMPTS + 2)[1:-1].astype(np.int64)
-    prompts: list[str] = []
-    for begin in begins[np.linspace(0, len(begins) - 1, 8 * PROMPTS).astype(np.int64)]:
-        prompt = _first_words(tokenizer, np.asarray(tokens[begin : begin + 40]).tolist())
-        if prompt and prompt not in prompts and len(prompts) < PROMPTS:
-            prompts.append(prompt)
-    return prompts
-
-
-def _first_words(tokenizer: Tokenizer, tokens: list[int]) -> str:
-    until_end = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
-    line = tokenizer.decode(until_end).strip().split("\n")[0]
-    words = line.split()
-    unspaced = count_words(line) > len(words)  # Chinese, Japanese
-    start = line[:4] if unspaced else " ".join(words[:3])
-    return start if start[:1].isalnum() and "<unk>" not in start else ""
+def _runs(
+    entrants: Sequence[Entrant], configs: dict[str, RunConfig], out: Path, reporter: Reporter, main: bool
+) -> Iterator[tuple[str, Trained]]:
+    """All runs in turn, trained or opened when they are asked for."""
+    for number, entrant in enumerate(entrants, start=1):
+        config = configs.get(entrant.name, entrant.config)
+        if main:
+            reporter.say(f"model {number} of {len(entrants)}: {entrant.name}: {config.description}")
+        path = entrant.run or out / entrant.name
+        if RunFolder(path).finished:
+            yield entrant.name, load(path, config.training.device)
+        else:
+            yield entrant.name, train(config, out=path, resume=True, reporter=reporter, report=False)

@@ -12,43 +12,43 @@ from numpy.typing import NDArray
 
 from seqloom.data.store import cache_folder
 from seqloom.files import atomic_folder, sha256
-from seqloom.runs.elmo import TrainedElmo
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.trained import Embeds
 
 DTYPE = np.float16  # half the space, and closer to the vectors than dropout leaves them
 
 
-def contextual(elmo: TrainedElmo, sentences: Sequence[Sequence[str]]) -> NDArray[Any]:
+def contextual(run: Embeds, sentences: Sequence[Sequence[str]]) -> NDArray[Any]:
     """[words, layers, width]: every layer's vectors of all words, one sentence after the other."""
-    found = np.empty(_shape(elmo, sentences), DTYPE)
-    _fill(found, elmo, sentences)
-    return found
+    vectors = np.empty(_shape(run, sentences), DTYPE)
+    _fill(vectors, run, sentences)
+    return vectors
 
 
-def cached_contextual(elmo: TrainedElmo, sentences: Sequence[Sequence[str]]) -> NDArray[Any]:
-    """The same from the cache, where they were computed before with the same model."""
-    folder = _folder(elmo, sentences)
-    shape = _shape(elmo, sentences)
+def cached_contextual(run: Embeds, sentences: Sequence[Sequence[str]]) -> NDArray[Any]:
+    """The same from the cache, where they were computed before with the same run."""
+    folder = _folder(run, sentences)
+    shape = _shape(run, sentences)
     if not folder.is_dir():
         with atomic_folder(folder) as temporary:
             vectors = np.memmap(temporary / "vectors.bin", DTYPE, "w+", shape=shape)
-            _fill(vectors, elmo, sentences)
+            _fill(vectors, run, sentences)
             vectors.flush()
     return np.memmap(folder / "vectors.bin", DTYPE, "r", shape=shape).view(np.ndarray)
 
 
-def _fill(vectors: NDArray[Any], elmo: TrainedElmo, sentences: Sequence[Sequence[str]]) -> None:
+def _fill(vectors: NDArray[Any], run: Embeds, sentences: Sequence[Sequence[str]]) -> None:
     ends = np.cumsum([len(words) for words in sentences])
-    for number, layers in elmo.layers(elmo.split(sentences)):
+    for number, layers in run.layers(sentences):
         vectors[ends[number] - layers.shape[1] : ends[number]] = layers.transpose(1, 0, 2)
 
 
-def _shape(elmo: TrainedElmo, sentences: Sequence[Sequence[str]]) -> tuple[int, int, int]:
-    return sum(map(len, sentences)), len(elmo.model.ahead.layers) + 1, elmo.model.width
+def _shape(run: Embeds, sentences: Sequence[Sequence[str]]) -> tuple[int, int, int]:
+    return sum(map(len, sentences)), run.depth, run.width
 
 
-def _folder(elmo: TrainedElmo, sentences: Sequence[Sequence[str]]) -> Path:
-    recipe = hashlib.sha256(sha256(RunFolder(elmo.path).weights_file).encode())
+def _folder(run: Embeds, sentences: Sequence[Sequence[str]]) -> Path:
+    recipe = hashlib.sha256(sha256(RunFolder(run.path).weights_file).encode())
     for words in sentences:
         recipe.update("\0".join([*words, "\n"]).encode("utf-8", "surrogatepass"))
     return cache_folder() / "contextual" / recipe.hexdigest()[:32]

@@ -10,7 +10,8 @@ from seqloom.decoding import LENGTH_PENALTY, Greedy, Hypothesis, Limits, Sampler
 from seqloom.decoding.prompts import Prompt
 from seqloom.decoding.protocol import StepModel
 from seqloom.errors import UserError
-from seqloom.text import Tokenizer
+from seqloom.metrics.likelihood import Likelihood
+from seqloom.text.tokenizer import Tokenizer
 
 Strategy = Literal["greedy", "beam", "sample"]
 MAX_LENGTH = 100
@@ -24,6 +25,28 @@ class Score(NamedTuple):
     unknown: int
     known_log_prob: float
     """log p of the tokens that are not unknown."""
+
+    def plus(self, other: Score) -> Score:
+        """Both texts together."""
+        return Score(
+            self.log_prob + other.log_prob,
+            self.tokens + other.tokens,
+            self.unknown + other.unknown,
+            self.known_log_prob + other.known_log_prob,
+        )
+
+    @staticmethod
+    def together(scores: Sequence[Score], words: int | None = None, characters: int | None = None) -> Likelihood:
+        """The likelihood of several texts; per word and per character only where these were counted."""
+        tokens = sum(score.tokens for score in scores)
+        return Likelihood(
+            sum(score.log_prob for score in scores),
+            tokens,
+            tokens if words is None else words,
+            tokens if characters is None else characters,
+            sum(score.unknown for score in scores),
+            sum(score.known_log_prob for score in scores),
+        )
 
 
 @dataclass(frozen=True)

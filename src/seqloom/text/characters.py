@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
 
 import numpy as np
 
 from seqloom.text.special import SPECIALS, UNK
-from seqloom.text.tokenizer import Ids, Tokenizer, learn_vocabulary
+from seqloom.text.tokenizer import Ids, VocabularyTokenizer
 from seqloom.text.vocabulary import Vocabulary
 
 
-class CharacterTokenizer(Tokenizer):
+class CharacterTokenizer(VocabularyTokenizer):
     """One token per character (Unicode code point), spaces and newlines too.
 
     Text of known characters comes back exactly. Encoding is one look-up in a table over code points.
@@ -21,22 +20,19 @@ class CharacterTokenizer(Tokenizer):
     kind = "characters"
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = False) -> None:
-        self.vocabulary = vocabulary
-        self.lowercase = lowercase
+        super().__init__(vocabulary, lowercase)
         known = np.array([ord(character) for character in vocabulary.ordinary], dtype=np.uint32)
         # One entry more than the highest known code point: all code points above it share that unknown.
         self._table = np.full(int(known.max(initial=0)) + 2, UNK, dtype=np.uint32)
         self._table[known] = np.arange(len(SPECIALS), len(vocabulary), dtype=np.uint32)
 
-    @classmethod
-    def train(
-        cls, texts: Iterable[str], *, lowercase: bool = False, min_count: int = 1, max_size: int | None = None
-    ) -> Self:
-        return cls(learn_vocabulary(texts, lambda text: text, lowercase, min_count, max_size), lowercase)
+    @staticmethod
+    def split(text: str) -> list[str]:
+        return list(text)
 
-    @property
-    def size(self) -> int:
-        return len(self.vocabulary)
+    @staticmethod
+    def join(pieces: Iterable[str]) -> str:
+        return "".join(pieces)
 
     def encode(self, text: str) -> list[int]:
         return self._look_up(text).tolist()
@@ -47,20 +43,3 @@ class CharacterTokenizer(Tokenizer):
     def _look_up(self, text: str) -> Ids:
         code_points = np.frombuffer(self.prepare(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
         return self._table[np.minimum(code_points, len(self._table) - 1)]
-
-    def pieces(self, text: str) -> list[str]:
-        return list(self.prepare(text))
-
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        return self.vocabulary.tokens(ids)
-
-    @staticmethod
-    def join(pieces: Iterable[str]) -> str:
-        return "".join(pieces)
-
-    def contents(self) -> dict[str, Any]:
-        return {"lowercase": self.lowercase, "vocabulary": self.vocabulary.ordinary}
-
-    @classmethod
-    def from_contents(cls, contents: dict[str, Any]) -> Self:
-        return cls(Vocabulary(contents["vocabulary"]), contents["lowercase"])

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from seqloom.config.schema import RunText, TextConfig
+from seqloom.config.schema.text import RunText, TextConfig
 from seqloom.errors import DataError, did_you_mean
 from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.subwords import BpeTokenizer, UnigramTokenizer
@@ -22,7 +22,7 @@ def train_tokenizer(config: TextConfig, texts: Iterable[str]) -> Tokenizer:
     """Learn the tokeniser that `config` describes, in one pass over `texts`; that of a run is there already."""
     if isinstance(config, RunText):
         path = Path(config.path)
-        return load_tokenizer(path if path.suffix == ".json" else path / "tokenizer.json")
+        return load_tokenizer(path if path.suffix == ".json" else path / "assets" / "tokenizer.json")
     return KINDS[config.kind].train(texts, **config.model_dump(exclude={"kind"}))
 
 

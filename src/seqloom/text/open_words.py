@@ -20,18 +20,6 @@ FlatIds = NDArray[np.int32]
 Lengths = NDArray[np.int64]
 
 
-def encode_source(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[str]]:
-    """The ids of a source, and its unknown words in the order of their numbers."""
-    ids, _, words = encode_sources(tokenizer, [text])
-    return ids[:-1].tolist(), words[0]
-
-
-def encode_target(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int]:
-    """The ids of a target, where `words` are the unknown words of its source; other unknown words are `<unk>`."""
-    ids, _ = encode_targets(tokenizer, [text], [words])
-    return ids[:-1].tolist()
-
-
 def encode_sources(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[FlatIds, Lengths, list[list[str]]]:
     """The ids of many sources as `Tokenizer.encode_flat` gives them, their lengths, and the unknown words of each."""
     ids, lengths = tokenizer.encode_flat(texts)

@@ -11,8 +11,10 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from seqloom.errors import ConfigError, DataError, did_you_mean
 
@@ -30,9 +32,8 @@ def read_units(path: Path, unit: Unit = "line", field: str = "text") -> Iterator
     text, newlines kept. In a file named .jsonl or .jsonl.gz each record is one unit, taken from the key `field`.
     """
     path = Path(path)
-    name = path.name.lower()
-    if name.endswith((".jsonl", ".jsonl.gz")):
-        yield from (_text_of(record, field, where) for where, record in read_records(path))
+    if is_jsonl(path):
+        yield from (record.text(field, "data.field") for record in read_records(path, field))
     elif unit == "line":
         yield from read_lines(path)
     elif unit == "paragraph":
@@ -68,44 +69,84 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
         yield " ".join(paragraph)
 
 
-def read_records(path: Path) -> Iterator[tuple[str, Any]]:
-    """The JSON values of a .jsonl file, blank lines left out, each with where it stands: the file and the line."""
+@dataclass(frozen=True)
+class Record:
+    """One object of a .jsonl file. Its fields are named by settings, which an error about them says."""
+
+    where: str
+    """The file and the line."""
+    values: dict[str, Any]
+
+    def value(self, field: str, setting: str = "") -> Any:
+        """The value of a field, which must be there."""
+        if field not in self.values:
+            raise DataError(f"{self.where}: the record has no key {field!r}{self._advice(setting)}")
+        return self.values[field]
+
+    def text(self, field: str, setting: str = "") -> str:
+        """The value of a field that must be a text."""
+        return self._checked(self.value(field, setting), field, setting)
+
+    def texts(self, field: str, setting: str = "") -> list[str]:
+        """The value of a field that must be a text or a list of texts."""
+        value = self.value(field, setting)
+        return [self._checked(each, field, setting) for each in (value if isinstance(value, list) else [value])]
+
+    def _checked(self, value: Any, field: str, setting: str) -> str:
+        if not isinstance(value, str):
+            kind = _json_type(value)
+            raise DataError(f"{self.where}: the value of {field!r} is {kind}, not a text{self._advice(setting)}")
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            # JSON can write half of a surrogate pair, \ud83d alone, which is no character and cannot be encoded.
+            half = f"\\u{ord(value[error.start]):04x}"
+            raise DataError(
+                f"{self.where}: the value of {field!r} holds {half}, half of a surrogate pair, at character "
+                f"{error.start}; it stands for no character, so remove it or write its pair"
+            ) from None
+        return value
+
+    def _advice(self, setting: str) -> str:
+        keys = ", ".join(map(repr, self.values)) or "none"
+        return f" (its keys: {keys})" + (f"; set {setting} to the right one" if setting else "")
+
+
+def read_records(path: Path, *fields: str) -> Iterator[Record]:
+    """The records of a .jsonl file, blank lines left out; an error shows what record has the fields."""
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
         try:
-            yield where, json.loads(line)
+            values = json.loads(line)
         except (ValueError, RecursionError) as error:  # ValueError: broken JSON, or a number too long to be one
             raise DataError(f"{where}: not a JSON record ({error}); each line of a .jsonl file is one object") from None
+        if not isinstance(values, dict):
+            example = ", ".join(f'"{field}": "..."' for field in fields)
+            raise DataError(f"{where}: a record must be an object such as {{{example}}}, not {_json_type(values)}")
+        yield Record(where, values)
 
 
-def refuse_half_characters(text: str, field: str, where: str) -> None:
-    """JSON can write half of a surrogate pair, \\ud83d alone, which is no character and cannot be encoded."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = f"\\u{ord(text[error.start]):04x}"
-        raise DataError(
-            f"{where}: the value of {field!r} holds {half}, half of a surrogate pair, at character {error.start}; "
-            "it stands for no character, so remove it or write its pair"
-        ) from None
+def read_columns(path: Path, first: str, second: str) -> Iterator[tuple[str, str, str]]:
+    """Lines of two texts with a tab between them, blank lines left out: where a line stands, and the texts.
+
+    first, second: what the texts are, for an error to say.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        one, tab, other = line.partition("\t")
+        if not tab or not one.strip() or not other.strip():
+            missing = "tab" if not tab else second if one.strip() else first
+            raise DataError(f"{where}: no {missing}; a line is {first}, tab, {second}")
+        yield where, one.strip(), other.strip()
 
 
-def _text_of(record: Any, field: str, where: str) -> str:
-    if not isinstance(record, dict):
-        raise DataError(f'{where}: a record must be an object such as {{"{field}": "..."}}, not {_json_type(record)}')
-    keys = ", ".join(map(repr, record)) or "none"
-    if field not in record:
-        raise DataError(f"{where}: the record has no key {field!r} (its keys: {keys}); set data.field to the right one")
-    text = record[field]
-    if not isinstance(text, str):
-        raise DataError(
-            f"{where}: the value of {field!r} is {_json_type(text)}, not a string (keys of the record: {keys}); "
-            "set data.field to the key that holds the text"
-        )
-    refuse_half_characters(text, field, where)
-    return text
+def is_jsonl(path: Path) -> bool:
+    """Whether the name of a file says that it holds records."""
+    return path.name.lower().endswith((".jsonl", ".jsonl.gz"))
 
 
 def _json_type(value: Any) -> str:
@@ -132,9 +173,18 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 
 def raw_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file as bytes, with their ends, gzipped or not."""
+    with open_bytes(path) as file:
+        yield from file
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[io.BufferedReader]:
+    """A file to read bytes from, gzipped or not; what goes wrong meanwhile is an error that names the file."""
     try:
         with open(path, "rb") as file:
-            yield from _decompressed(file)
+            # `peek` and not `seek`: a pipe can be read too.
+            zipped = file.peek(2)[:2] == GZIP_MAGIC
+            yield io.BufferedReader(gzip.GzipFile(fileobj=file)) if zipped else file
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
     except IsADirectoryError:
@@ -145,10 +195,3 @@ def raw_lines(path: Path) -> Iterator[bytes]:
         raise DataError(f"{path}: the gzip file is damaged ({error}); copy or download it again") from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-
-
-def _decompressed(file: io.BufferedReader) -> BinaryIO:
-    # `peek` and not `seek`: a pipe can be read too.
-    if file.peek(2)[:2] == GZIP_MAGIC:
-        return io.BufferedReader(gzip.GzipFile(fileobj=file))
-    return file

@@ -18,6 +18,7 @@ Integers = NDArray[np.int64]
 Gram = tuple[str, ...]
 
 CHUNK = 1 << 20  # words counted at a time
+LONGEST = 3  # words of an n-gram
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,11 @@ class CorpusStatistics:
         texts: Iterable[str],
         split: Callable[[str], list[str]] = split_words,
         lowercase: bool = False,
-        order: int = 3,
     ) -> CorpusStatistics:
-        """Count in one pass over `texts`, n-grams up to `order` (1 to 3)."""
-        if not 1 <= order <= 3:
-            raise DataError(f"n-grams are counted for n from 1 to 3, not {order}")
+        """Count in one pass over `texts`."""
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__  # a new word gets the next number
-        counters = [_NgramCounter(length) for length in range(1, order + 1)]
+        counters = [_NgramCounter(order) for order in range(1, LONGEST + 1)]
         units = characters = 0
         chunk: list[int] = []
         lengths: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -115,32 +115,64 @@ class Tokenizer(ABC):
         return text.lower() if self.lowercase else text
 
 
-def visible(ids: Iterable[int]) -> list[int]:
-    """The ids that stand for text: padding, begin and end left out."""
-    return [int(id) for id in ids if id not in (PAD, BOS, EOS)]
+class VocabularyTokenizer(Tokenizer):
+    """Cuts text by a fixed rule. What it learns is which of the pieces have an id of their own: the frequent ones."""
 
+    def __init__(self, vocabulary: Vocabulary, lowercase: bool = False) -> None:
+        self.vocabulary, self.lowercase = vocabulary, lowercase
 
-def learn_vocabulary(
-    texts: Iterable[str],
-    split: Callable[[str], Iterable[str]],
-    lowercase: bool,
-    min_count: int,
-    max_size: int | None,
-) -> Vocabulary:
-    """Count the tokens of all texts in one pass, and keep the frequent ones."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(split(text.lower() if lowercase else text))
-    if not counts:
-        raise empty_corpus()
-    vocabulary = Vocabulary.from_counts(counts, min_count, max_size)
-    if not vocabulary.ordinary:
-        raise DataError(
-            f"no token of the training text is seen {min_count} times (the most frequent: {max(counts.values())}); "
-            "lower text.min_count or give more text"
-        )
-    return vocabulary
+    @staticmethod
+    @abstractmethod
+    def split(text: str) -> list[str]:
+        """The pieces of a prepared text."""
+
+    @classmethod
+    def train(
+        cls, texts: Iterable[str], *, lowercase: bool = False, min_count: int = 1, max_size: int | None = None
+    ) -> Self:
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(cls.split(text.lower() if lowercase else text))
+        return cls.of_counts(counts, lowercase, min_count, max_size)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int], lowercase: bool, min_count: int, max_size: int | None) -> Self:
+        """The tokeniser of pieces that were seen so often; an error if none is frequent enough."""
+        if not counts:
+            raise empty_corpus()
+        vocabulary = Vocabulary.from_counts(counts, min_count, max_size)
+        if not vocabulary.ordinary:
+            raise DataError(
+                f"no token of the training text is seen {min_count} times (the most frequent: {max(counts.values())}); "
+                "lower text.min_count or give more text"
+            )
+        return cls(vocabulary, lowercase)
+
+    @property
+    def size(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        return self.vocabulary.ids(self.pieces(text))
+
+    def pieces(self, text: str) -> list[str]:
+        return self.split(self.prepare(text))
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        return self.vocabulary.tokens(ids)
+
+    def contents(self) -> dict[str, Any]:
+        return {"lowercase": self.lowercase, "vocabulary": self.vocabulary.ordinary}
+
+    @classmethod
+    def from_contents(cls, contents: dict[str, Any]) -> Self:
+        return cls(Vocabulary(contents["vocabulary"]), contents["lowercase"])
 
 
 def empty_corpus() -> DataError:
     return DataError("the training text is empty: a tokeniser learns its vocabulary from text; check data.train")
+
+
+def visible(ids: Iterable[int]) -> list[int]:
+    """The ids that stand for text: padding, begin and end left out."""
+    return [int(id) for id in ids if id not in (PAD, BOS, EOS)]

@@ -152,14 +152,14 @@ def _seed_lattice(counts: dict[str, int], size: int) -> tuple[_Lattice, list[str
         _, examples, numbers = np.unique(keys, return_index=True, return_inverse=True)
         frequency = np.bincount(numbers, words.counts[word[positions]], minlength=len(examples))
         repeated = (frequency >= 2) | (length == 1)  # what begins with a rare substring is rare itself
-        found = positions[examples[repeated]].tolist()
+        first_positions = positions[examples[repeated]].tolist()
         positions, numbers = positions[repeated[numbers]], numbers[repeated[numbers]]
         prefixes = (np.cumsum(repeated) - 1)[numbers]
         starts.append(positions + word[positions])
         edge_lengths.append(np.full(len(positions), length))
         edge_pieces.append(prefixes + len(pieces))
         frequencies.append(frequency[repeated].astype(np.float64))
-        pieces += [text[position : position + length] for position in found]
+        pieces += [text[position : position + length] for position in first_positions]
         if not len(positions):
             break
 

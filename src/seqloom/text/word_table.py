@@ -3,6 +3,22 @@
 Text is cut exactly where `str.split` cuts it. A newline, white space like the rest, also gives `<eos>`: whoever has
 many texts joins them with newlines, and finds where each one ends.
 
+The table is a hash table with open addressing: one array of slots, a power of two of them, each free or one word's.
+
+    slot     | head | tail | entry | seen |        four 64-bit numbers, side by side in memory
+    head     bytes 1 to 8 of the word, as one number
+    tail     bytes 9 to 16; in a longer word, a hash of all bytes after the 8th
+    entry    id · 2^32 + length in bytes; 0 says that the slot is free (no word has id 0: that is a special symbol's)
+    seen     how often the word was seen
+
+A word of up to 16 bytes stands in its slot as a whole: head, tail and length decide whether it is the same. That is
+nearly every word of a text, and it takes one access to memory. Of a longer word they only say that it may be the same;
+then its bytes are compared with those in the pool, where all words stand one after the other.
+
+The search begins at a slot that a hash of head and tail gives, and goes on to the next slot, around the end, until it
+meets the word or a free slot: there the word belongs. At most half of the slots are ever taken, so that searches are
+short: when half are, the words are put into a table of twice the size.
+
 Importing this module imports numba, which takes a while: import it where there is much text to read.
 """
 
@@ -31,16 +47,15 @@ KINDS[[*b"\t\v\f\r\x1c\x1d\x1e\x1f "]] = SPACE
 KINDS[END] = NEWLINE
 KINDS[[0xC2, 0xE1, 0xE2, 0xE3]] = LEAD
 
-# A slot: the first 8 bytes of a word, the next 8, its id and length in one number (0: nobody's slot), how often seen.
-HEAD, TAIL, ENTRY, SEEN = range(4)
-WHOLE = 16  # a longer word has a hash in place of its tail, and its bytes are compared
-MIX = 0x1E3779B97F4A7C15
+HEAD, TAIL, ENTRY, SEEN = range(4)  # the columns of a slot
+WHOLE = 16  # bytes: words up to this length stand in their slot as a whole
+MIX = 0x1E3779B97F4A7C15  # an odd number of random bits: a product with it spreads every bit over the upper half
 
 
 class WordTable:
-    """Words and their ids, which begin after the special symbols', by open addressing.
+    """Words and their ids, which begin after those of the special symbols.
 
-    A look-up takes one slot for most words; no two words are ever taken for the same, whatever their hashes.
+    No two words are ever taken for the same, whatever their hashes.
     """
 
     def __init__(self) -> None:
@@ -87,7 +102,7 @@ class WordTable:
             )
             if at == len(text):
                 return ids[:written]
-            self._slots = _doubled(self._slots)
+            self._slots = _doubled(self._slots)  # it stopped because half of them are taken
 
     def words(self) -> list[str]:
         """All words, by id. Raises UnicodeDecodeError when what was learnt is not UTF-8."""
@@ -140,6 +155,7 @@ def _number(
                 at += width
                 continue
 
+        # Read the word to its end, which the newline at the end of the text makes sure of, and fill head and tail.
         begin = at
         head = tail = 0
         while True:
@@ -156,13 +172,14 @@ def _number(
             at += 1
         length = at - begin
 
+        # Find its slot, or the free one where it belongs. There is one, for half of them are free.
         slot = _place(head, tail, len(slots) - 1)
         while True:
             entry = slots[slot, ENTRY]
             if entry == 0:
                 break
             if slots[slot, HEAD] == head and slots[slot, TAIL] == tail and entry & 0xFFFFFFFF == length:
-                same = length if length <= WHOLE else 0
+                same = length if length <= WHOLE else 0  # bytes known to be the same
                 start = starts[(entry >> 32) - FIRST]
                 while same < length and pool[start + same] == text[begin + same]:
                     same += 1
@@ -170,7 +187,7 @@ def _number(
                     break
             slot = (slot + 1) & (len(slots) - 1)
 
-        id = entry >> 32
+        id = entry >> 32  # 0 of a free slot, which is <unk>: so it stays unless the word is now put there
         if entry == 0 and size < limit:
             id = size
             start = starts[id - FIRST]
@@ -209,7 +226,7 @@ def _white(text: Bytes, at: int) -> int:
 
 @compiled
 def _place(head: int, tail: int, mask: int) -> int:
-    """The slot where the search for a word begins."""
+    """The slot where the search for a word begins: the lower bits of the upper half, which depend on all bits."""
     return ((head * MIX ^ tail) * MIX >> 32) & mask
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 
 from seqloom.text.special import EOS
-from seqloom.text.tokenizer import Ids, Tokenizer, learn_vocabulary
+from seqloom.text.tokenizer import Ids, VocabularyTokenizer
 from seqloom.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -74,14 +74,10 @@ def count_words(text: str) -> int:
     return len(spaced.split()) + ideographs
 
 
-class WordTokenizer(Tokenizer):
+class WordTokenizer(VocabularyTokenizer):
     """Words, numbers and punctuation marks (`split_words`); decoding restores the text up to whitespace."""
 
     kind = "words"
-
-    def __init__(self, vocabulary: Vocabulary, lowercase: bool = False) -> None:
-        self.vocabulary = vocabulary
-        self.lowercase = lowercase
 
     @staticmethod
     def split(text: str) -> list[str]:
@@ -90,32 +86,6 @@ class WordTokenizer(Tokenizer):
     @staticmethod
     def join(pieces: Iterable[str]) -> str:
         return join_words(pieces)
-
-    @classmethod
-    def train(
-        cls, texts: Iterable[str], *, lowercase: bool = False, min_count: int = 1, max_size: int | None = None
-    ) -> Self:
-        return cls(learn_vocabulary(texts, cls.split, lowercase, min_count, max_size), lowercase)
-
-    @property
-    def size(self) -> int:
-        return len(self.vocabulary)
-
-    def encode(self, text: str) -> list[int]:
-        return self.vocabulary.ids(self.pieces(text))
-
-    def pieces(self, text: str) -> list[str]:
-        return self.split(self.prepare(text))
-
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        return self.vocabulary.tokens(ids)
-
-    def contents(self) -> dict[str, Any]:
-        return {"lowercase": self.lowercase, "vocabulary": self.vocabulary.ordinary}
-
-    @classmethod
-    def from_contents(cls, contents: dict[str, Any]) -> Self:
-        return cls(Vocabulary(contents["vocabulary"]), contents["lowercase"])
 
 
 class WhitespaceTokenizer(WordTokenizer):

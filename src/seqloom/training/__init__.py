@@ -1,26 +1,23 @@
 """From models to fitted models: one trainer, and the objectives it maximises."""
 
 from seqloom.training.build import build_objective
-from seqloom.training.checkpoints import CheckpointFolder, load_weights
+from seqloom.training.checkpoints import load_weights
 from seqloom.training.interrupts import Interrupted, Interrupts
 from seqloom.training.journal import Journal, read_metrics
-from seqloom.training.objectives import Loss, MaximumLikelihood, Objective, RandomTruncation
+from seqloom.training.objectives import Context, MaximumLikelihood, Objective
 from seqloom.training.processes import Processes, choose_device
 from seqloom.training.progress import Reporter, Silent, reporter
-from seqloom.training.trainer import Progress, Trainer
+from seqloom.training.trainer import Trainer
 from seqloom.training.weights import load_model_weights, model_weights
 
 __all__ = [
-    "CheckpointFolder",
+    "Context",
     "Interrupted",
     "Interrupts",
     "Journal",
-    "Loss",
     "MaximumLikelihood",
     "Objective",
     "Processes",
-    "Progress",
-    "RandomTruncation",
     "Reporter",
     "Silent",
     "Trainer",

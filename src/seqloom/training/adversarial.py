@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from seqloom.config.schema.objectives import AdversarialObjective
 from seqloom.data.image_batches import ImageBatch
-from seqloom.models.adversarial import Discriminator, Gan
-from seqloom.models.adversarial.losses import GeneratorLoss, discriminator_loss, generator_loss
+from seqloom.models.adversarial.gan import Discriminator, Gan
+from seqloom.models.adversarial.losses import discriminator_loss, generator_loss
 from seqloom.training.objectives import Loss, Objective
 
 
@@ -26,26 +27,20 @@ class Adversarial(Objective):
     discriminator's alone the generator has no gradient, and the optimiser passes it over.
     """
 
-    def __init__(
-        self,
-        loss: GeneratorLoss = "non-saturating",
-        discriminator_steps: int = 1,
-        label_smoothing: float = 0.0,
-    ) -> None:
-        self.loss, self.discriminator_steps, self.label_smoothing = loss, discriminator_steps, label_smoothing
-        self.taken, self.rows = 0, 0
+    config: AdversarialObjective
+    taken = rows = 0
 
-    def __call__(self, model: Gan, batch: ImageBatch) -> Loss:
+    def forward(self, model: Gan, batch: ImageBatch) -> Loss:
         real, labels = batch.images, batch.labels if model.classes else None
         self.rows = len(real)
-        both = self.taken % self.discriminator_steps == 0
+        both = self.taken % self.config.discriminator_steps == 0
         noise = torch.randn(len(real), model.latent, device=real.device)
         with torch.set_grad_enabled(both):
             made = model.generator(noise, labels)
         real_logits, made_logits = model.discriminator(real, labels), model.discriminator(made.detach(), labels)
-        discriminator = discriminator_loss(real_logits, made_logits, self.label_smoothing).sum()
+        discriminator = discriminator_loss(real_logits, made_logits, self.config.label_smoothing).sum()
         with torch.set_grad_enabled(both):
-            generator = generator_loss(_constant(model.discriminator, made, labels), self.loss).sum()
+            generator = generator_loss(_constant(model.discriminator, made, labels), self.config.loss).sum()
         logs = {
             "loss": discriminator.detach(),
             "generator_loss": generator.detach(),
@@ -70,5 +65,4 @@ class Adversarial(Objective):
 def _constant(discriminator: Discriminator, images: Tensor, labels: Tensor | None) -> Tensor:
     """The logits of a discriminator that this gradient shall go through, but not into."""
     weights = {name: weight.detach() for name, weight in discriminator.named_parameters()}
-    logits: Tensor = functional_call(discriminator, weights, (images, labels))
-    return logits
+    return functional_call(discriminator, weights, (images, labels))

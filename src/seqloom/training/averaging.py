@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from seqloom.config.schema import AveragingConfig
+from seqloom.config.schema.training import AveragingConfig
+from seqloom.training.weights import sharded_like
 
 
 class WeightAverage:
@@ -72,16 +74,15 @@ class WeightAverage:
         for name, parameter in self.model.named_parameters():
             parameter.copy_(weights[name])
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         """What a checkpoint must hold beside `weights`."""
         return {"count": self.count, "running": self.running, "history": self.history}
 
-    def restore(self, state: dict[str, object], weights: dict[str, Tensor]) -> None:
+    def restore(self, state: dict[str, Any], weights: dict[str, Tensor]) -> None:
         """Go on from a checkpoint."""
-        self.count, self.running = int(state["count"]), bool(state["running"])  # type: ignore[call-overload]
-        self.history = list(state["history"])  # type: ignore[call-overload]
-        parameters = dict(self.model.named_parameters())
-        self.weights = {name: tensor.to(parameters[name].device) for name, tensor in weights.items()}
+        self.count, self.running, self.history = state["count"], state["running"], state["history"]
+        own = dict(self.model.named_parameters())
+        self.weights = {name: sharded_like(tensor, own[name]).to(own[name].device) for name, tensor in weights.items()}
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
-from seqloom.config.schema import ObjectiveConfig
-from seqloom.training.objectives import MaximumLikelihood, Objective, RandomTruncation
+from seqloom.training.adversarial import Adversarial
+from seqloom.training.bounds import Elbo, ImportanceWeighted, TextElbo
+from seqloom.training.energy import ClampedAndFree, ContrastiveDivergence
+from seqloom.training.objectives import Context, MaximumLikelihood, Objective, OwnLoss, RandomTruncation
 from seqloom.training.pair_objectives import ScheduledSampling, TeacherForcing
 
-OBJECTIVES: dict[str, Callable[..., Objective]] = {
+OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": MaximumLikelihood,
     "random-truncation": RandomTruncation,
     "teacher-forcing": TeacherForcing,
     "scheduled-sampling": ScheduledSampling,
+    "own-loss": OwnLoss,
+    "elbo": Elbo,
+    "iwae": ImportanceWeighted,
+    "text-elbo": TextElbo,
+    "contrastive-divergence": ContrastiveDivergence,
+    "clamped-and-free": ClampedAndFree,
+    "adversarial": Adversarial,
 }
 
 
-def build_objective(config: ObjectiveConfig) -> Objective:
-    """The objective that a configuration describes."""
-    return OBJECTIVES[config.kind](**config.model_dump(exclude={"kind"}))
+def build_objective(config: Any, context: Context | None = None) -> Objective:
+    """The objective that a configuration's part `objective` describes."""
+    return OBJECTIVES[config.kind](config, context)

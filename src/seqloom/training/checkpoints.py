@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 
 from seqloom.errors import CheckpointError
 from seqloom.files import atomic_folder, clear_unfinished, discard_folder, sha256, write_json
+from seqloom.training.weights import sharded_like, whole
 
 WEIGHTS = "model.safetensors"
 TRAINING = "training.safetensors"
@@ -102,9 +103,9 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
-    """An optimiser's state as named tensors: `optimizer.<index of the parameter>.<name>`."""
+    """An optimiser's state as named tensors, sharded ones whole: `optimizer.<index of the parameter>.<name>`."""
     return {
-        f"optimizer.{index}.{name}": value
+        f"optimizer.{index}.{name}": whole(value)
         for index, values in optimizer.state_dict()["state"].items()
         for name, value in values.items()
         if isinstance(value, Tensor)
@@ -112,12 +113,13 @@ def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
-    """The reverse of `optimizer_tensors`."""
+    """The reverse of `optimizer_tensors`, among other tensors; each is sharded as its parameter is."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith("optimizer."):
             _, index, name = key.split(".", 2)
-            state.setdefault(int(index), {})[name] = value
+            state.setdefault(int(index), {})[name] = sharded_like(value, parameters[int(index)])
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

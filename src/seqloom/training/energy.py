@@ -8,15 +8,34 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.config.schema.energy import UpDownConfig
+from seqloom.config.schema.objectives import ClampedAndFreeObjective, ContrastiveDivergenceObjective
 from seqloom.data.image_batches import ImageBatch
-from seqloom.models.energy import BoltzmannMachine, DeepBeliefNetwork, RestrictedBoltzmannMachine
+from seqloom.models.energy.boltzmann import BoltzmannMachine
+from seqloom.models.energy.dbn import DeepBeliefNetwork
 from seqloom.models.energy.draws import bernoulli
+from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
 from seqloom.training.objectives import Loss, Objective
 
 WATCHED = 10  # one image in so many is reconstructed for the log: with persistent chains it costs a product
 
 
-class ContrastiveDivergence(Objective):
+class Chains(Objective):
+    """What learns by chains of Gibbs sampling that may go on from update to update."""
+
+    chains: Tensor | None = None
+    """Where the chains stand, a row for each."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Where the chains stand."""
+        return {} if self.chains is None else {"chains": self.chains}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on with the chains of a checkpoint."""
+        self.chains = state.get("chains")
+
+
+class ContrastiveDivergence(Chains):
     """Σ F(v) - F(v'), where v is data and v' comes from k steps of Gibbs sampling (Hinton 2002).
 
     The chains begin at the data (CD-k), or go on from the last update (persistent: PCD, Tieleman 2008). v' counts as
@@ -27,15 +46,9 @@ class ContrastiveDivergence(Objective):
     What is logged as loss is the squared error of reconstruction: the difference itself says nothing on its own.
     """
 
-    def __init__(
-        self, steps: int = 1, persistent: bool = False, sparsity_cost: float = 0.0, sparsity_target: float = 0.1
-    ) -> None:
-        self.steps, self.persistent = steps, persistent
-        self.sparsity_cost, self.sparsity_target = sparsity_cost, sparsity_target
-        self.chains: Tensor | None = None
-        """The hidden units where persistent chains stand, [rows, hidden]."""
+    config: ContrastiveDivergenceObjective
 
-    def __call__(self, model: RestrictedBoltzmannMachine, batch: ImageBatch) -> Loss:
+    def forward(self, model: RestrictedBoltzmannMachine, batch: ImageBatch) -> Loss:
         data = batch.images.flatten(1)
         with torch.no_grad():
             expected = model.hidden_mean(data)
@@ -46,8 +59,8 @@ class ContrastiveDivergence(Objective):
                 _, fantasy, fantasy_expected = self._run(model, self.chains)
                 back = model.visible_mean(model.hidden.sample(expected[::WATCHED]))
             error = (data[::WATCHED] - back).square().sum() * (len(data) / len(back))
-            if self.sparsity_cost:
-                expected = expected - self.sparsity_cost * (expected.mean(0) - self.sparsity_target)
+            if self.config.sparsity_cost:
+                expected = expected - self.config.sparsity_cost * (expected.mean(0) - self.config.sparsity_target)
             gradients = model.contrast((data, expected), (fantasy, fantasy_expected))
         total = with_gradients(model, gradients)
         return Loss(total, batch.tokens, {"loss": error})
@@ -56,27 +69,19 @@ class ContrastiveDivergence(Objective):
         """The means of the visible units in the first step; the visible units after the last, and the means of the
         hidden units given them."""
         first = means = model.visible_mean(hidden)
-        for step in range(self.steps):
+        for step in range(self.config.steps):
             if step:
                 means = model.visible_mean(hidden)
             visible = model.visible.sample(means)
             expected = model.hidden_mean(visible)
-            if self.persistent or step < self.steps - 1:
+            if self.config.persistent or step < self.config.steps - 1:
                 hidden = model.hidden.sample(expected)
-        if self.persistent:
+        if self.config.persistent:
             self.chains = hidden
         return first, visible, expected
 
-    def state(self) -> dict[str, Tensor]:
-        """Where the persistent chains stand."""
-        return {} if self.chains is None else {"chains": self.chains}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on with the chains of a checkpoint."""
-        self.chains = state.get("chains")
-
-
-class ClampedAndFree(Objective):
+class ClampedAndFree(Chains):
     """Learning of a general Boltzmann machine (Ackley, Hinton & Sejnowski 1985): Σ E(s) - E(s').
 
     In the clamped phase the visible units of s are data, and the hidden ones come from sweeps of Gibbs sampling; in the
@@ -85,28 +90,18 @@ class ClampedAndFree(Objective):
     units of s make it, in units per image.
     """
 
-    def __init__(self, sweeps: int = 5) -> None:
-        self.sweeps = sweeps
-        self.chains: Tensor | None = None
+    config: ClampedAndFreeObjective
 
-    def __call__(self, model: BoltzmannMachine, batch: ImageBatch) -> Loss:
+    def forward(self, model: BoltzmannMachine, batch: ImageBatch) -> Loss:
         data = batch.images.flatten(1)
         with torch.no_grad():
-            clamped = model.imagine(data, self.sweeps)
+            clamped = model.imagine(data, self.config.sweeps)
             begin = model.noise(len(data)) if self.chains is None else self.chains
-            self.chains = free = model.gibbs(begin, self.sweeps)
+            self.chains = free = model.gibbs(begin, self.config.sweeps)
             back = (clamped @ model.weight + model.bias)[:, : model.visible].sigmoid()
             error = (back - data).abs().sum()
         total = (model.energy(clamped) - model.energy(free)).sum()
         return Loss(total, batch.tokens, {"loss": error})
-
-    def state(self) -> dict[str, Tensor]:
-        """Where the free chains stand."""
-        return {} if self.chains is None else {"chains": self.chains}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on with the chains of a checkpoint."""
-        self.chains = state.get("chains")
 
 
 class UpDown(Objective):
@@ -119,14 +114,13 @@ class UpDown(Objective):
     What is logged as loss is -log p(v | h¹), in nats per image.
     """
 
-    def __init__(self, steps: int = 3) -> None:
-        self.steps = steps
+    config: UpDownConfig
 
-    def __call__(self, model: DeepBeliefNetwork, batch: ImageBatch) -> Loss:
+    def forward(self, model: DeepBeliefNetwork, batch: ImageBatch) -> Loss:
         with torch.no_grad():
             rising = model.rise(batch.images.flatten(1))
             arrived = model.joined(rising[-1], batch.labels)
-            fantasy = model.top.gibbs(arrived, self.steps)
+            fantasy = model.top.gibbs(arrived, self.config.steps)
             falling = model.fall(fantasy[:, : rising[-1].size(1)])
             falling.append(bernoulli(model.picture(falling[-1])))
             found = [(visible, model.top.hidden_mean(visible)) for visible in (arrived, fantasy)]
@@ -151,8 +145,7 @@ def _missed(logits: Tensor, values: Tensor) -> Tensor:
 
 def with_gradients(model: nn.Module, gradients: dict[str, Tensor]) -> Tensor:
     """A loss of 0 whose gradients are those given, by the names of the model's parameters."""
-    total: Tensor = _Given.apply(list(gradients.values()), *(model.get_parameter(name) for name in gradients))
-    return total
+    return _Given.apply(list(gradients.values()), *(model.get_parameter(name) for name in gradients))
 
 
 class _Given(torch.autograd.Function):

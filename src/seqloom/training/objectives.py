@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncationObjective
+from seqloom.data.batch import Numbers
 from seqloom.data.windows import TokenBatch
 from seqloom.errors import ConfigError
-from seqloom.models import LanguageModel
-from seqloom.nn import State, scale_gradient
+from seqloom.models.language import LanguageModel
+from seqloom.nn import State
+from seqloom.nn.gradients import scale_gradient
+from seqloom.text.tokenizer import Tokenizer
 
 
 @dataclass
@@ -25,61 +32,71 @@ class Loss:
     """Summed over tokens too; logged per token."""
 
 
-class Objective(ABC):
-    """`objective(model, batch) -> Loss`."""
+@dataclass(frozen=True)
+class Context:
+    """What an objective may ask for besides model and batch: a reward reads texts, and compares with references."""
+
+    tokenizer: Tokenizer | None = None
+    """Of what the model writes."""
+    references: Callable[[Numbers], list[tuple[str, ...]]] | None = None
+    """The texts that count as right, of the training examples with these numbers."""
+    start: Path | None = None
+    """The run folder whose weights the model begins with, where it goes on from another training."""
+
+
+class Objective(nn.Module, ABC):
+    """`objective(model, batch) -> Loss`, built from its part of the configuration and a context.
+
+    It is a module: parameters of its own (a critic, a learned baseline) are optimised, averaged over processes and kept
+    in checkpoints like those of the model.
+    """
+
+    def __init__(self, config: Any, context: Context | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.context = context or Context()
 
     @abstractmethod
-    def __call__(self, model: Any, batch: Any) -> Loss:
+    def forward(self, model: Any, batch: Any) -> Loss:
         """The loss of one batch."""
 
-    def check(self, model: Any) -> None:  # noqa: B027 - most objectives train any model
+    def check(self, model: Any) -> None:
         """Refuse a model that cannot be trained this way, before anything is written."""
 
-    def record(self, model: Any) -> None:  # noqa: B027 - most objectives do other work from batch to batch
+    def record(self, model: Any) -> None:
         """Record on a GPU what can be recorded: the model is compiled, and trained by one process."""
 
-    def advance(self, done: float) -> None:  # noqa: B027 - most objectives stay as they are
+    def advance(self, done: float) -> None:
         """Take note, before a step, which part of the training lies behind: 0 in the beginning, 1 at the end."""
 
     def state(self) -> dict[str, Tensor]:
         """What is carried from batch to batch, batch first, for a checkpoint."""
         return {}
 
-    def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027 - most objectives carry nothing
+    def restore(self, state: dict[str, Tensor]) -> None:
         """Go on from a checkpoint."""
 
 
-class MaximumLikelihood(Objective):
-    """Σ_t -log p(x_t | x_1, ..., x_{t-1}), the recurrent state carried between batches that go on from one another.
+class OwnLoss(Objective):
+    """The loss of models that know their own: `model.loss(batch)`, summed over the batch's `tokens` predictions."""
 
-    With windows of τ tokens and the carried state cut off from its graph, this is back-propagation through time
-    truncated after τ steps. The regularisers of Merity et al. (2017) keep activations small (α) and slow (β):
+    def forward(self, model: Any, batch: Any) -> Loss:
+        total = model.loss(batch)
+        return Loss(total, batch.tokens, {"loss": total.detach()})
 
-        α · mean h²  +  β · mean (h_{t+1} - h_t)²
-    """
 
-    def __init__(self, activation: float = 0.0, temporal: float = 0.0) -> None:
-        self.activation, self.temporal = activation, temporal
-        self.carried: State | None = None
+class Carrying(Objective):
+    """What learning from running text has in common: a recurrent state is carried from batch to batch."""
 
-    def __call__(self, model: LanguageModel, batch: TokenBatch) -> Loss:
-        features, state = model(batch.inputs, self._before(model, batch))
-        likelihood = model.output.loss(features, batch.targets)
-        self.carried = state.detach() if model.features.carries else None
-        total = likelihood
-        if self.activation:
-            total = total + self.activation * batch.tokens * features.pow(2).mean()
-        if self.temporal and batch.inputs.size(1) > 1:
-            total = total + self.temporal * batch.tokens * (features[:, 1:] - features[:, :-1]).pow(2).mean()
-        return Loss(total, batch.tokens, {"loss": likelihood.detach()})
+    carried: State | None = None
 
-    def _before(self, model: LanguageModel, batch: TokenBatch) -> State | None:
+    def before(self, model: LanguageModel, batch: TokenBatch) -> State | None:
         """The state that each row begins with: what it carries, or, where it is fresh, nothing."""
         if not model.features.carries or self.carried is None or batch.fresh.all():
             return None
         if not batch.fresh.any():
             return self.carried
-        fresh = batch.fresh.to(batch.inputs.device)
+        fresh = torch.as_tensor(batch.fresh, device=batch.inputs.device)
         start = model.start(len(fresh))
         mixed = {
             name: torch.where(fresh.view(-1, *[1] * (tensor.dim() - 1)), start[name].to(tensor.dtype), tensor)
@@ -96,7 +113,35 @@ class MaximumLikelihood(Objective):
         self.carried = State(state) if state else None
 
 
-class RandomTruncation(MaximumLikelihood):
+class MaximumLikelihood(Carrying):
+    """Σ_t -log p(x_t | x_1, ..., x_{t-1}), the recurrent state carried between batches that go on from one another.
+
+    With windows of τ tokens and the carried state cut off from its graph, this is back-propagation through time
+    truncated after τ steps. The regularisers of Merity et al. (2017) keep activations small (α) and slow (β):
+
+        α · mean h²  +  β · mean (h_{t+1} - h_t)²
+    """
+
+    config: LikelihoodObjective
+
+    def forward(self, model: LanguageModel, batch: TokenBatch) -> Loss:
+        features, state = model(batch.inputs, self.before(model, batch))
+        likelihood = model.output.loss(features, batch.targets)
+        self.carried = state.detach() if model.features.carries else None
+        total = likelihood + batch.tokens * self.penalty(features)
+        return Loss(total, batch.tokens, {"loss": likelihood.detach()})
+
+    def penalty(self, features: Tensor) -> Tensor | float:
+        """What large and fast features [rows, time, size] cost per token."""
+        penalty: Tensor | float = 0.0
+        if self.config.activation:
+            penalty = penalty + self.config.activation * features.pow(2).mean()
+        if self.config.temporal and features.size(1) > 1:
+            penalty = penalty + self.config.temporal * (features[:, 1:] - features[:, :-1]).pow(2).mean()
+        return penalty
+
+
+class RandomTruncation(Carrying):
     """Maximum likelihood with randomly truncated back-propagation through time (Tallec & Ollivier 2017).
 
     At a boundary every `every` steps the gradient that flows back through the hidden state is multiplied by ξ, which
@@ -107,24 +152,22 @@ class RandomTruncation(MaximumLikelihood):
     Long dependencies are followed rarely but then count for more; the estimate of the gradient stays unbiased.
     """
 
-    def __init__(self, keep: float = 0.9, every: int = 8) -> None:
-        super().__init__()
-        self.keep, self.every = keep, every
+    config: RandomTruncationObjective
 
     def check(self, model: LanguageModel) -> None:
         """There must be a state to carry."""
         if not model.features.carries:
             raise ConfigError("objective.kind: random-truncation needs recurrent features (rnn, lstm, gru, ...)")
 
-    def __call__(self, model: LanguageModel, batch: TokenBatch) -> Loss:
-        state = self._before(model, batch)
+    def forward(self, model: LanguageModel, batch: TokenBatch) -> Loss:
+        state = self.before(model, batch)
+        keep, every = self.config.keep, self.config.every
         pieces = []
-        for first in range(0, batch.inputs.size(1), self.every):
-            inputs = batch.inputs[:, first : first + self.every]
+        for first in range(0, batch.inputs.size(1), every):
+            inputs = batch.inputs[:, first : first + every]
             if first and state is not None:
-                kept = torch.rand(()) < self.keep
-                factor = 1 / self.keep if kept else 0.0
-                state = state.map(lambda tensor, factor=factor: scale_gradient(tensor, factor))  # type: ignore[misc]
+                kept = torch.rand(()) < keep
+                state = state.map(partial(scale_gradient, factor=1 / keep if kept else 0.0))
             features, state = model(inputs, state)
             pieces.append(features)
         likelihood = model.output.loss(torch.cat(pieces, dim=1), batch.targets)

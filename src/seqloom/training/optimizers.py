@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from seqloom.config.schema import OptimizerConfig, ScheduleConfig
+from seqloom.config.schema.training import OptimizerConfig, ScheduleConfig
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from seqloom.data.buckets import PairBatch
+from seqloom.config.schema.objectives import PairObjective, ScheduledSamplingObjective
 from seqloom.data.caption_batches import CaptionBatch
-from seqloom.models import Conditional, Seq2Seq
+from seqloom.data.pair_batches import PairBatch
+from seqloom.models.conditional import Conditional
+from seqloom.models.seq2seq import Seq2Seq
 from seqloom.nn import State
-from seqloom.nn.decoders import Reading, TransformerDecoder
+from seqloom.nn.decoders import Reading
+from seqloom.nn.decoders.transformer import TransformerDecoder
 from seqloom.nn.encoders import TransformerEncoder
 from seqloom.text.special import PAD, SPECIALS
-from seqloom.training.objectives import Loss, Objective
+from seqloom.training.objectives import Context, Loss, Objective
 from seqloom.training.recorded import RecordedNetwork
 
 TargetBatch = PairBatch | CaptionBatch
 """Targets, each with what it is given: a source of words, an image."""
-Decay = Literal["constant", "linear", "exponential", "inverse-sigmoid"]
 
 
 class TeacherForcing(Objective):
@@ -32,31 +33,30 @@ class TeacherForcing(Objective):
         λ Σ_t Σ_s min(α_{t,s}, c_{t,s}),   c_{t,s} = Σ_{i<t} α_{i,s}
     """
 
-    def __init__(self, label_smoothing: float = 0.0, coverage: float = 0.0) -> None:
-        self.label_smoothing, self.coverage = label_smoothing, coverage
-        self._recorded: RecordedNetwork | None = None
+    config: PairObjective
+    _recorded: RecordedNetwork | None = None
 
     def record(self, model: Conditional) -> None:
         """Transformers do the same work for every batch of a shape, unless they copy or mind what they covered."""
         parts = isinstance(model.encoder, TransformerEncoder) and isinstance(model.decoder, TransformerDecoder)
-        if parts and type(model) is Seq2Seq and type(self) is TeacherForcing and not self.coverage:
+        if parts and type(model) is Seq2Seq and type(self) is TeacherForcing and not self.config.coverage:
             self._recorded = RecordedNetwork(model)
 
-    def __call__(self, model: Conditional, batch: TargetBatch) -> Loss:
+    def forward(self, model: Conditional, batch: TargetBatch) -> Loss:
         if self._recorded is not None and isinstance(batch, PairBatch):
             reading = Reading(self._recorded(batch), look=_nothing)
-            likelihood = model.loss(reading, State(), batch, self.label_smoothing)
+            likelihood = model.loss(reading, State(), batch, self.config.label_smoothing)
             return Loss(likelihood, batch.tokens, {"loss": likelihood.detach()})
         source = model.source_of(batch)
         encoding = model.encode(source)
         state = model.begin(encoding, source)
         reading = self.read(model, batch, state)
-        likelihood = model.loss(reading, state, batch, self.label_smoothing)
+        likelihood = model.loss(reading, state, batch, self.config.label_smoothing)
         total = likelihood
         logs = {"loss": likelihood.detach(), **self.figures(batch)}
-        if self.coverage:
+        if self.config.coverage:
             looked_again = coverage_loss(reading.weights, batch.targets != PAD)
-            total = total + self.coverage * looked_again
+            total = total + self.config.coverage * looked_again
             logs["coverage"] = looked_again.detach()
         beside = model.side_loss(encoding, batch)
         if beside is not None:
@@ -93,24 +93,15 @@ class ScheduledSampling(TeacherForcing):
     the choices.
     """
 
-    def __init__(
-        self,
-        decay: Decay = "inverse-sigmoid",
-        begin: float = 1.0,
-        end: float = 0.5,
-        method: Literal["auto", "steps", "passes"] = "auto",
-        choice: Literal["best", "sample"] = "best",
-        label_smoothing: float = 0.0,
-        coverage: float = 0.0,
-    ) -> None:
-        super().__init__(label_smoothing, coverage)
-        self.decay, self.begin, self.end = decay, begin, end
-        self.method, self.choice = method, choice
-        self.teacher = begin
+    config: ScheduledSamplingObjective
+
+    def __init__(self, config: ScheduledSamplingObjective, context: Context | None = None) -> None:
+        super().__init__(config, context)
+        self.teacher = config.begin
         """ε: how likely the true word is read."""
 
     def advance(self, done: float) -> None:
-        self.teacher = teacher_probability(self.decay, self.begin, self.end, done)
+        self.teacher = teacher_probability(self.config, done)
 
     def figures(self, batch: TargetBatch) -> dict[str, Tensor]:
         return {"teacher": torch.tensor(self.teacher * batch.tokens, device=batch.targets.device)}
@@ -120,7 +111,8 @@ class ScheduledSampling(TeacherForcing):
             return super().read(model, batch, state)
         truth = batch.target_inputs
         told = torch.rand(truth.shape, device=truth.device) < self.teacher
-        by_steps = model.decoder.sequential if self.method == "auto" else self.method == "steps"
+        method = self.config.method
+        by_steps = model.decoder.sequential if method == "auto" else method == "steps"
         return self._steps(model, truth, told, state) if by_steps else self._passes(model, truth, told, state)
 
     def _passes(self, model: Conditional, truth: Tensor, told: Tensor, state: State) -> Reading:
@@ -129,8 +121,8 @@ class ScheduledSampling(TeacherForcing):
             guesses = self._choose(model.predict_all(reading, state))
         inputs = truth.clone()
         inputs[:, 1:] = _mixed(truth[:, 1:], guesses[:, :-1], told[:, 1:])
-        mixture: Reading = model(inputs, state)[0]
-        return mixture
+        reading, _ = model(inputs, state)
+        return reading
 
     def _steps(self, model: Conditional, truth: Tensor, told: Tensor, state: State) -> Reading:
         inputs = truth[:, :1]
@@ -147,7 +139,7 @@ class ScheduledSampling(TeacherForcing):
 
     def _choose(self, log_probs: Tensor) -> Tensor:
         """One word from each distribution [..., vocabulary]."""
-        if self.choice == "best":
+        if self.config.choice == "best":
             return log_probs.argmax(-1)
         noise = torch.rand_like(log_probs, dtype=torch.float32).clamp_(min=1e-20).log_().neg_().log_()
         return (log_probs - noise).argmax(-1)  # Gumbel: the largest is a draw
@@ -159,14 +151,14 @@ def _mixed(truth: Tensor, guesses: Tensor, told: Tensor) -> Tensor:
     return torch.where(words & ~told, guesses, truth)
 
 
-def teacher_probability(decay: Decay, begin: float, end: float, done: float) -> float:
+def teacher_probability(config: ScheduledSamplingObjective, done: float) -> float:
     """ε when the fraction `done` of the training lies behind.
 
     linear: begin + (end - begin) done;  exponential: begin (end / begin)^done;  inverse-sigmoid: end + (begin - end) /
     (1 + exp(12 done - 6)), the paper's k / (k + exp(i / k)) with k = e⁶ and i / k = 12 done.
     """
-    done = min(1.0, done)
-    match decay:
+    begin, end, done = config.begin, config.end, min(1.0, done)
+    match config.decay:
         case "constant":
             return begin
         case "linear":

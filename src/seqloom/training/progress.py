@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 
-class Reporter(Protocol):
-    """Where training tells how it goes."""
+class Reporter:
+    """Where training tells how it goes; a kind of reporter says what it does with it."""
 
     def start(self, title: str, step: int, total: int) -> None:
         """Training begins, or goes on, at `step`."""
@@ -26,23 +25,11 @@ class Reporter(Protocol):
         """Training ended."""
 
 
-class Silent:
+class Silent(Reporter):
     """Says nothing: other processes of a group, and the Python interface when asked to be quiet."""
 
-    def start(self, title: str, step: int, total: int) -> None:
-        """Nothing."""
 
-    def advance(self, step: int, figures: str) -> None:
-        """Nothing."""
-
-    def say(self, message: str) -> None:
-        """Nothing."""
-
-    def stop(self) -> None:
-        """Nothing."""
-
-
-class Lines:
+class Lines(Reporter):
     """Plain lines, one every few seconds: for logs and pipes."""
 
     def __init__(self, seconds: float = 5.0) -> None:
@@ -68,11 +55,8 @@ class Lines:
         sys.stderr.write(message + "\n")
         sys.stderr.flush()
 
-    def stop(self) -> None:
-        """Nothing to clear."""
 
-
-class Bar:
+class Bar(Reporter):
     """A progress bar with speed, loss and the time left; one after the other when several models are trained."""
 
     def __init__(self) -> None:

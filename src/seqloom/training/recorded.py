@@ -11,8 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from seqloom.data.buckets import PairBatch
-from seqloom.models import Seq2Seq, Source
+from seqloom.data.pair_batches import PairBatch
+from seqloom.models.seq2seq import Seq2Seq, Source
 
 FREE = 0.25  # of the memory stays free: every recording has its own gradients
 
@@ -56,8 +56,7 @@ class RecordedNetwork:
             comes_again = shape in self._seen
             self._seen.add(shape)
             if not comes_again or not _has_room(batch.source.device):
-                features: Tensor = self._network(*inputs)
-                return features
+                return self._network(*inputs)
             self._recordings[shape] = self._record(inputs)
         return self._recordings[shape](*inputs)
 

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from seqloom.config.schema import TrainingConfig
+from seqloom.config.schema.training import TrainingConfig
+from seqloom.data.stream import Stream
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
 from seqloom.files import atomic_file
 from seqloom.training.averaging import WeightAverage, mean_weights
@@ -35,26 +36,10 @@ from seqloom.training.optimizers import Schedule, build_optimizer
 from seqloom.training.processes import Processes
 from seqloom.training.progress import Reporter, Silent
 from seqloom.training.throughput import Throughput
-from seqloom.training.weights import load_model_weights, model_weights, sharded_like, whole
+from seqloom.training.weights import load_model_weights, model_weights, whole
 
 CHECKPOINT_PAUSE = 30.0  # seconds between checkpoints, where the configuration leaves it to the trainer
 EXPLODED = 3.0  # a loss this many times the first one, over a whole log interval, is not coming back
-
-
-class Batches(Protocol):
-    """An endless stream of batches whose position can be saved. A batch has `tokens`, `rows(a, b)` and `to(device)`."""
-
-    batches_per_epoch: int
-    batch_size: int
-
-    def __next__(self) -> Any:
-        """The next global batch."""
-
-    def position(self) -> dict[str, int]:
-        """Where the next batch comes from."""
-
-    def seek(self, position: dict[str, int]) -> None:
-        """Go on from a saved position."""
 
 
 @dataclass
@@ -88,7 +73,7 @@ class Trainer:
         self,
         model: nn.Module,
         objective: Objective,
-        batches: Batches,
+        batches: Stream,
         validate: Callable[[], dict[str, float]],
         config: TrainingConfig,
         folder: Path,
@@ -96,7 +81,8 @@ class Trainer:
         reporter: Reporter | None = None,
     ) -> None:
         self.model = model.to(processes.device)
-        self.objective, self.batches, self.validate = objective, batches, validate
+        self.objective = objective.to(processes.device)
+        self.batches, self.validate = batches, validate
         self.config, self.folder, self.processes = config, folder, processes
         self.reporter = reporter if reporter and processes.main else Silent()
         if batches.batch_size % processes.world:
@@ -107,12 +93,13 @@ class Trainer:
         per_epoch = batches.batches_per_epoch / config.accumulate
         self.total_steps = config.steps or max(1, round((config.epochs or 1) * per_epoch))
         self.validate_every = config.validate_every or max(1, round(per_epoch))
-        self.checkpoint_every = config.checkpoint_every
-        if config.averaging.kind == "checkpoints":  # what is averaged must not depend on the clock
+        self.checkpoint_every, keep = config.checkpoint_every, config.keep
+        if config.averaging.kind == "checkpoints":  # what is averaged must be there, and not depend on the clock
             self.checkpoint_every = config.checkpoint_every or self.validate_every
+            keep = max(keep, config.averaging.last)
         self._saved_at = -math.inf
         self.progress = Progress()
-        self.checkpoints = CheckpointFolder(folder / "checkpoints", self._kept())
+        self.checkpoints = CheckpointFolder(folder / "checkpoints", keep)
         self.throughput = Throughput(model, processes.device)  # before sharding changes the parameters
         if processes.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32 products: ten times faster, good enough for training
@@ -121,16 +108,15 @@ class Trainer:
             if processes.device.type == "cuda" and processes.world == 1:
                 objective.record(model)
         self._sharded = config.sharded and processes.world > 1
-        self._step_module: Any = _wrap(_Step(self.model, objective), processes, self._sharded)
-        self.optimizer = build_optimizer(self.model, config.optimizer)
+        step = _Step(self.model, objective)
+        self._step_module: Any = _wrap(step, processes, self._sharded)
+        self.optimizer = build_optimizer(step, config.optimizer)
         self._parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.schedule = Schedule(config.schedule)
         self.average = WeightAverage(config.averaging, self.model)
+        rows = batches.batch_size // processes.world
+        self._own_rows = processes.rank * rows, (processes.rank + 1) * rows  # of a global batch
         self._recent: list[tuple[int, dict[str, Tensor], int, Tensor]] = []  # (step, sums, tokens, gradient norm)
-
-    def _kept(self) -> int:
-        averaging = self.config.averaging
-        return max(self.config.keep, averaging.last) if averaging.kind == "checkpoints" else self.config.keep
 
     # ------------------------------------------------------------------------------------------------------ loop
 
@@ -193,8 +179,6 @@ class Trainer:
 
     def _optimise(self) -> None:
         """One optimiser step over `accumulate` global batches, normalised by all their tokens together."""
-        rows = self.batches.batch_size // self.processes.world
-        first = self.processes.rank * rows
         batches = [next(self.batches) for _ in range(self.config.accumulate)]
         tokens = sum(batch.tokens for batch in batches)
         rate = self.config.optimizer.learning_rate * self.schedule.rate(self.progress.step, self._done())
@@ -202,11 +186,12 @@ class Trainer:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         self.objective.advance(self._done())
+        precision = torch.autocast(self.processes.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
         sums: dict[str, Tensor] = {}
         for index, batch in enumerate(batches):
             if self.processes.world > 1:
-                batch = batch.rows(first, first + rows)
-            with self._synchronised(index == len(batches) - 1), self._autocast():
+                batch = batch.rows(*self._own_rows)
+            with self._synchronised(index == len(batches) - 1), precision:
                 loss: Loss = self._step_module(batch.to(self.processes.device))
             (loss.total * (self.processes.world / tokens)).backward()  # processes average their gradients
             sums = {name: value + sums.get(name, 0.0) for name, value in loss.logs.items()}
@@ -229,11 +214,6 @@ class Trainer:
         by_steps = self.progress.step / self.total_steps
         by_clock = self.progress.seconds / (60 * self.config.minutes) if self.config.minutes else 0.0
         return max(by_steps, by_clock)
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.config.precision == "bf16":
-            return torch.autocast(self.processes.device.type, torch.bfloat16)
-        return nullcontext()
 
     def _synchronised(self, last: bool) -> AbstractContextManager[Any]:
         """Gradients are exchanged once, with the last batch of a step."""
@@ -315,16 +295,22 @@ class Trainer:
     def _validate(self, journal: Journal | None) -> None:
         with self.average.applied():
             figures = self._figures()
-            loss = figures["valid_loss"]
-            improved = loss < self.progress.best_loss
-            if improved:
-                self.progress.best_loss, self.progress.best_step, self.progress.waited = loss, self.progress.step, 0
-                self._write_weights(model_weights(self.model))
-            else:
-                self.progress.waited += 1
+            improved = self._keep_if_best(figures["valid_loss"])
+        self.progress.waited = 0 if improved else self.progress.waited + 1
         self.schedule.validated(improved)
-        self.average.validated(loss)
+        self.average.validated(figures["valid_loss"])
         self._report_validation(journal, figures, improved)
+
+    def _keep_if_best(self, loss: float) -> bool:
+        """Write the weights if none before had so low a loss; whether that is so."""
+        improved = loss < self.progress.best_loss
+        if improved:
+            self.progress.best_loss, self.progress.best_step = loss, self.progress.step
+            weights = model_weights(self.model)  # of all processes, where they are sharded
+            if self.processes.main:
+                with atomic_file(self.folder / WEIGHTS) as temporary:
+                    save_tensors(weights, temporary)
+        return improved
 
     def _figures(self) -> dict[str, float]:
         self.model.eval()
@@ -349,25 +335,17 @@ class Trainer:
         """Checkpoint averaging, when asked for: keep the mean of the last checkpoints if it validates better."""
         if self.config.averaging.kind == "checkpoints":
             files = [path / WEIGHTS for path in self.checkpoints.list()[-self.config.averaging.last :]]
-            mean = mean_weights(files)
-            load_model_weights(self.model, mean, "the mean of the checkpoints")
+            load_model_weights(self.model, mean_weights(files), "the mean of the checkpoints")
             figures = self._figures()
-            improved = figures["valid_loss"] < self.progress.best_loss
-            if improved:
-                self.progress.best_loss, self.progress.best_step = figures["valid_loss"], self.progress.step
-                self._write_weights(model_weights(self.model))
+            improved = self._keep_if_best(figures["valid_loss"])
             self._report_validation(journal, {"averaged_checkpoints": len(files), **figures}, improved)
         self.processes.wait()
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
-    def _write_weights(self, weights: dict[str, Tensor]) -> None:
-        if self.processes.main:
-            with atomic_file(self.folder / WEIGHTS) as temporary:
-                save_tensors(weights, temporary)
-
     def _save(self) -> None:
-        tensors = {name: whole(tensor) for name, tensor in optimizer_tensors(self.optimizer).items()}
+        tensors = optimizer_tensors(self.optimizer)
+        tensors |= {f"objective.{name}": tensor for name, tensor in model_weights(self.objective).items()}
         tensors |= {f"average.{name}": whole(tensor) for name, tensor in self.average.weights.items()}
         tensors |= {f"carried.{name}": self.processes.gather(tensor) for name, tensor in self.objective.state().items()}
         tensors |= {name: self.processes.gather(tensor) for name, tensor in random_states().items()}
@@ -403,18 +381,12 @@ class Trainer:
         return True
 
     def _restore_tensors(self, tensors: dict[str, Tensor], average: dict[str, Any]) -> None:
-        moments = {}
-        for name, tensor in tensors.items():
-            if name.startswith("optimizer."):
-                moments[name] = sharded_like(tensor, self._parameters[int(name.split(".")[1])])
-        restore_optimizer(self.optimizer, moments)
-        own = dict(self.model.named_parameters())
-        averages = {name: sharded_like(tensor, own[name]) for name, tensor in _under("average.", tensors).items()}
-        self.average.restore(average, averages)
-        rows = self.batches.batch_size // self.processes.world
-        first = self.processes.rank * rows
+        restore_optimizer(self.optimizer, tensors)
+        load_model_weights(self.objective, _under("objective.", tensors), "the checkpoint's objective")
+        self.average.restore(average, _under("average.", tensors))
+        first, last = self._own_rows
         carried = _under("carried.", tensors)
-        self.objective.restore({n: t[first : first + rows].to(self.processes.device) for n, t in carried.items()})
+        self.objective.restore({name: rows[first:last].to(self.processes.device) for name, rows in carried.items()})
         restore_random_states(tensors, self.processes.rank)
 
 

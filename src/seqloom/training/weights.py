@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -10,24 +11,25 @@ from torch import Tensor, nn
 from seqloom.errors import CheckpointError
 
 # What belongs to sharding is imported where something is sharded: it takes most of a second, and few need it.
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 
 def whole(tensor: Tensor) -> Tensor:
     """A sharded tensor put together (all processes must call this); any other as it is."""
-    return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
 def sharded_like(tensor: Tensor, model_tensor: Tensor) -> Tensor:
     """`tensor` sharded as `model_tensor` is."""
     if is_sharded(model_tensor) and tensor.shape == model_tensor.shape:
-        from torch.distributed.tensor import DTensor, distribute_tensor
+        from torch.distributed.tensor import distribute_tensor
 
-        assert isinstance(model_tensor, DTensor)
         return distribute_tensor(tensor.to(model_tensor.device), model_tensor.device_mesh, model_tensor.placements)
     return tensor
 
 
-def is_sharded(tensor: Tensor) -> bool:
+def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
     """Whether each process has only a part of the tensor."""
     return hasattr(tensor, "full_tensor")
 

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Probability, Schema, Size
+from seqloom.config.schema.base import ModelPart, Schema, Size
+from seqloom.config.schema.data import ImageData
+from seqloom.config.schema.objectives import AdversarialObjective
 
 
 class DensePlayers(Schema):
@@ -28,22 +30,18 @@ class DcganPlayers(Schema):
 PlayersConfig = Annotated[DensePlayers | DcganPlayers, Field(discriminator="kind")]
 
 
-class GanConfig(Schema):
+class GanConfig(ModelPart):
+    learns_from = ImageData
+    objectives = (AdversarialObjective,)
+
     kind: Literal["gan"] = "gan"
     """A generator and a discriminator that learn against each other (Goodfellow et al. 2014). Set training.clip=0 and
     training.optimizer.betas=[0.5, 0.999]."""
     network: PlayersConfig = DensePlayers()
     latent: Size = 100
     """Length of the noise vector that an image is made of."""
-    loss: Literal["minimax", "non-saturating"] = "non-saturating"
-    """What the generator minimises: log(1 - D(G(z))), whose gradient vanishes while the discriminator wins, or
-    -log D(G(z)), whose gradient does not."""
     conditional: bool = False
     """Whether both players are told the class of an image, so that a class can be asked for."""
-    discriminator_steps: Size = 1
-    """Steps of the discriminator for each step of the generator."""
-    label_smoothing: Probability = 0.0
-    """How far the discriminator's target for real images lies below 1 (one-sided; Salimans et al. 2016)."""
     judge: str | None = None
     """The folder of an image-classifier run, in whose features samples are compared with real images; it is copied, and
     not needed again. When not given, one is trained first if the images have classes; else the principal components of

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 Size = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Fraction = Annotated[float, Field(gt=0.0, lt=1.0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
 Start = Literal["spectral", "orthogonal", "uniform"]
@@ -17,3 +21,47 @@ Start = Literal["spectral", "orthogonal", "uniform"]
 
 class Schema(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def usual_kinds(cls, tree: Any) -> Any:
+        """Where a part is given without its kind, that of the default is meant."""
+        for name, field in cls.model_fields.items():
+            usual = getattr(field.default, "kind", None)
+            if usual and isinstance(tree, dict) and isinstance(tree.get(name), dict):
+                tree = {**tree, name: {"kind": usual, **tree[name]}}
+        return tree
+
+    @model_validator(mode="after")
+    def checked(self) -> Self:
+        self.check_keys()
+        return self
+
+    def check_keys(self) -> None:
+        """Raise a ValueError where keys of this part do not fit each other."""
+
+
+class DataPart(Schema):
+    """Where data comes from. Each kind says what it is and which model to think of first."""
+
+    kind: str
+    noun: ClassVar[str]
+    """What a model learns from: text, pairs, images, ..."""
+    usual_model: ClassVar[str]
+    """The kind of model that one would train on it."""
+
+
+class ModelPart(Schema):
+    """The model's part of a configuration. It says which data, text and objectives the model takes."""
+
+    kind: str
+    learns_from: ClassVar[type[DataPart]]
+    objectives: ClassVar[tuple[type[Schema], ...]] = ()
+    """What training may maximise, the usual one first; none for models that are counted or computed at once."""
+    reads_words: ClassVar[bool] = False
+    """Whether text must be split into whole words."""
+    two_texts: ClassVar[bool] = False
+    """Whether `target_text` may be given: a second tokeniser, for what the model writes."""
+
+    def check(self, run: RunConfig) -> None:
+        """Raise a ValueError where this model does not fit another part of the run."""

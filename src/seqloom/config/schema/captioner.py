@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from seqloom.config.schema.base import Probability, Schema, Size
+from seqloom.config.schema.data import CaptionData
 from seqloom.config.schema.language import EmbeddingConfig
-from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
-from seqloom.config.schema.seq2seq import DecoderConfig, RecurrentDecoderConfig
+from seqloom.config.schema.seq2seq import DecoderConfig, RecurrentDecoderConfig, WritingConfig
+from seqloom.config.schema.transformer import InnerActivation, TransformerShape
 
 
 class CnnEncoderConfig(Schema):
@@ -23,39 +24,28 @@ class CnnEncoderConfig(Schema):
     """How the decoder learns where a place is: a vector for each, or waves down and across."""
 
 
-class VitEncoderConfig(Schema):
+class VitEncoderConfig(TransformerShape):
     kind: Literal["vit"] = "vit"
     """Patches of the image, read by a Transformer as if they were words (Dosovitskiy et al. 2021)."""
     patch: Size = 8
     """Width and height of a patch in pixels; a divisor of the image's."""
     size: Size = 128
-    """Size of the vectors; a multiple of `heads`."""
-    layers: Size = 4
-    """Self-attention layers."""
-    heads: Size = 4
-    """Attention heads."""
-    feedforward: Size | None = None
-    """Inner size of the position-wise network; four times `size` when not given."""
-    dropout: Probability = 0.0
-    """Dropout on patches, attention and residual branches."""
+    """Size of the vectors between layers, and of what comes out; a multiple of `heads`, unless `head_size` is given."""
+    activation: InnerActivation = "gelu"
+    """φ of the position-wise network W₂ φ(W₁ x); `gelu-tanh` is the approximation of GPT-2."""
     positions: Literal["learned", "sinusoidal"] = "learned"
     """How the network learns where a patch is: a vector for each, or waves down and across."""
-
-    @model_validator(mode="after")
-    def heads_divide_size(self) -> VitEncoderConfig:
-        if self.size % self.heads:
-            raise ValueError(f"size ({self.size}) must be a multiple of heads ({self.heads})")
-        return self
 
 
 ImageEncoderConfig = Annotated[CnnEncoderConfig | VitEncoderConfig, Field(discriminator="kind")]
 
 
-class CaptionerConfig(Schema):
+class CaptionerConfig(WritingConfig):
+    learns_from = CaptionData
+
     kind: Literal["captioner"] = "captioner"
     """p(caption | image): an image encoder, and a decoder that writes what is there."""
     encoder: ImageEncoderConfig = CnnEncoderConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     """Of the captions' words."""
     decoder: DecoderConfig = RecurrentDecoderConfig()
-    output: OutputConfig = SoftmaxOutput()

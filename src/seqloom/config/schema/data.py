@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from seqloom.config.schema.base import Fraction, Positive, Probability, Schema, Size
+from seqloom.config.schema.base import DataPart, Fraction, Positive, Probability, Size
 
 
-class TextData(Schema):
+class FileData(DataPart):
+    """What data in files of text share."""
+
+    train: str | list[str]
+    valid: str | list[str] | None = None
+    """What validation reads; without it, a part of the training data is held out."""
+    test: str | list[str] | None = None
+    """What `evaluate` reads when it is given nothing."""
+    valid_fraction: Fraction = 0.1
+    """How much of the training data is held out when `valid` is not given."""
+
+
+class PictureData(DataPart):
+    """What data in images share."""
+
+    train: str
+    valid: str | None = None
+    """Validation images; without any, some of the training images are held out."""
+    test: str | None = None
+    """Images that `evaluate` uses when it is given none."""
+    valid_fraction: Fraction = 0.1
+    """How many of the training images are held out when `valid` is not given."""
+
+
+class TextData(FileData):
+    noun = "text"
+    usual_model = "language"
+
     kind: Literal["text"] = "text"
     """One text, or several, cut into windows for a language model."""
-
     train: str | list[str] = "time-machine"
     """File (.txt, .jsonl, either gzipped), list of files, or the name of a bundled corpus."""
-    valid: str | list[str] | None = None
-    """Validation text; without one, the end of the training text is held out."""
-    test: str | list[str] | None = None
-    """Text that `evaluate` uses when it is given none."""
     valid_fraction: Probability = 0.1
-    """How much of the training text is held out when `valid` is not given; 0 (for n-grams) learns from all of it."""
+    """How much of the training text, its end, is held out when `valid` is not given; 0 (for n-grams) learns from all of
+    it."""
     unit: Literal["auto", "line", "paragraph", "file"] = "auto"
     """What ends with `<eos>`: a line, a paragraph (lines up to a blank one, joined) or the whole file. `auto`: what
     suits a bundled corpus, and lines in your own files."""
@@ -38,18 +59,18 @@ class TextData(Schema):
     training may be lost when it must: at a prompt, at a line to score (Melis et al. 2018)."""
 
 
-class PairData(Schema):
+class PairData(FileData):
+    noun = "pairs"
+    usual_model = "seq2seq"
+
     kind: Literal["pairs"] = "pairs"
     """Pairs of a source and a target, in batches of similar length, for a sequence-to-sequence model."""
     train: str | list[str] = "tatoeba-en-zh"
     """Two aligned files `F.src,F.tgt`, one .tsv (source, tab, target) or .jsonl file, any of them gzipped, a list of
     these, or the name of a bundled corpus of pairs."""
-    valid: str | list[str] | None = None
-    """Validation pairs; without any, the last of the training pairs are held out."""
-    test: str | list[str] | None = None
-    """Pairs that `evaluate` uses when it is given none."""
-    valid_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
-    """How many of the training pairs are held out when `valid` is not given: none whose source was seen before."""
+    valid_fraction: Fraction = 0.05
+    """How many of the training pairs are held out when `valid` is not given: the last ones, and none whose source was
+    seen before."""
     source_field: str = "source"
     """The key that holds the source in a JSONL record."""
     target_field: str = "target"
@@ -62,17 +83,14 @@ class PairData(Schema):
     """Tokens in a batch, padding counted: rows times the longest source or target; under torchrun, in each process."""
 
 
-class TaggedData(Schema):
+class TaggedData(FileData):
+    noun = "words with tags"
+    usual_model = "tagger"
+
     kind: Literal["tagged"] = "tagged"
     """Sentences of words with tags, for a tagger: a line for each word, a blank one between sentences."""
     train: str | list[str] = "punctuation"
     """File (gzipped or not), list of files, or the name of a bundled corpus."""
-    valid: str | list[str] | None = None
-    """Validation sentences; without any, the last of the training sentences are held out."""
-    test: str | list[str] | None = None
-    """Sentences that `evaluate` uses when it is given none."""
-    valid_fraction: Fraction = 0.1
-    """How many of the training sentences are held out when `valid` is not given."""
     word_column: int = 0
     """The column of the word, the first being 0; negative numbers count from the last."""
     tag_column: int = -1
@@ -81,18 +99,15 @@ class TaggedData(Schema):
     """Words in a batch, padding counted; under torchrun, in each process."""
 
 
-class LabelledData(Schema):
+class LabelledData(FileData):
+    noun = "texts with labels"
+    usual_model = "classifier"
+
     kind: Literal["labelled"] = "labelled"
     """Texts with a label each, for a classifier."""
     train: str | list[str] = "sentence-polarity"
     """A .tsv file (label, tab, text), a .jsonl file, either gzipped, a folder with one file of texts for each label, a
     list of these, or the name of a bundled corpus."""
-    valid: str | list[str] | None = None
-    """Validation texts; without any, some of the training texts are held out."""
-    test: str | list[str] | None = None
-    """Texts that `evaluate` uses when it is given none."""
-    valid_fraction: Fraction = 0.1
-    """How many of the training texts are held out when `valid` is not given."""
     label_field: str = "label"
     """The key that holds the label in a JSONL record."""
     text_field: str = "text"
@@ -101,18 +116,15 @@ class LabelledData(Schema):
     """Words in a batch, padding counted; under torchrun, in each process."""
 
 
-class ImageData(Schema):
+class ImageData(PictureData):
+    noun = "images"
+    usual_model = "vae"
+
     kind: Literal["images"] = "images"
     """Small images, all of one size, for models of images."""
     train: str = "digits"
     """An idx file (as MNIST is published), a folder of PNG or JPEG files, with a subfolder for each class if there are
     classes, or the name of a bundled set: `digits`, `fashion`."""
-    valid: str | None = None
-    """Validation images; without any, some of the training images are held out."""
-    test: str | None = None
-    """Images that `evaluate` uses when it is given none."""
-    valid_fraction: Fraction = 0.1
-    """How many of the training images are held out when `valid` is not given."""
     size: Size | None = None
     """Bring all images to so many pixels in width and height; as they are, when not given."""
     values: Literal["grey", "binary", "sampled"] = "grey"
@@ -123,27 +135,21 @@ class ImageData(Schema):
     """Images in a batch; under torchrun, over all processes together."""
 
 
-class CaptionData(Schema):
+class CaptionData(PictureData):
+    noun = "images with captions"
+    usual_model = "captioner"
+
     kind: Literal["captions"] = "captions"
     """Images with captions, for captioners and for what draws images from text."""
     train: str = "scenes"
     """`scenes` (real digits and clothes put together, with sentences that say what stands where), a folder with a
     captions file as that of Flickr8k, a part of one (`flickr8k:train`), or a .jsonl file with the keys image and
     caption."""
-    valid: str | None = None
-    """Validation images; without any, some of the training images are held out, with all their captions."""
-    test: str | None = None
-    """Images that `evaluate` uses when it is given none."""
     valid_fraction: Fraction = 0.05
-    """How many of the training images are held out when `valid` is not given."""
+    """How many of the training images are held out, with all their captions, when `valid` is not given."""
     size: Size | None = None
     """Bring all images to so many pixels in width and height, cut to squares; as they are, when not given."""
     colour: bool = False
     """Read colours; without, brightness alone."""
     batch_size: Size = 100
     """Captions in a batch, each with its image; under torchrun, over all processes together."""
-
-
-DataConfig = Annotated[
-    TextData | PairData | TaggedData | LabelledData | ImageData | CaptionData, Field(discriminator="kind")
-]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from seqloom.config.schema.base import Count, Probability, Schema, Size
+from seqloom.config.schema.base import Count, ModelPart, Probability, Schema, Size
+from seqloom.config.schema.data import TextData
+from seqloom.config.schema.objectives import OwnLossObjective
 from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
 
 
@@ -29,19 +31,21 @@ class CharacterInput(Schema):
     max_length: Annotated[int, Field(ge=3)] = 20
     """Bytes of a word that are read, with a mark at its beginning and one at its end; longer words are cut."""
 
-    @model_validator(mode="after")
-    def one_count_for_each_width(self) -> CharacterInput:
+    def check_keys(self) -> None:
         if len(self.widths) != len(self.filters):
             raise ValueError(f"{len(self.widths)} widths need as many counts of filters, not {len(self.filters)}")
         if max(self.widths) > self.max_length:
             raise ValueError(f"a filter of width {max(self.widths)} does not fit into max_length ({self.max_length})")
-        return self
 
 
 InputConfig = Annotated[WordInput | CharacterInput, Field(discriminator="kind")]
 
 
-class ElmoConfig(Schema):
+class ElmoConfig(ModelPart):
+    learns_from = TextData
+    objectives = (OwnLossObjective,)
+    reads_words = True
+
     kind: Literal["elmo"] = "elmo"
     """A forward and a backward language model that share their input and output layers (Peters et al. 2018)."""
     input: InputConfig = CharacterInput()
@@ -58,8 +62,7 @@ class ElmoConfig(Schema):
     output: OutputConfig = SoftmaxOutput()
     """Which word is next; both directions share it. With characters as input there is no matrix to tie it to."""
 
-    @model_validator(mode="after")
-    def parts_fit(self) -> ElmoConfig:
+    def check_keys(self) -> None:
         if self.input.kind == "characters" and getattr(self.output, "tied", False):
             if "tied" in self.output.model_fields_set:
                 raise ValueError(
@@ -68,4 +71,13 @@ class ElmoConfig(Schema):
             self.output = self.output.model_copy(update={"tied": False})
         if self.cells is not None and self.cells <= self.size:
             raise ValueError(f"cells ({self.cells}) must be more than size ({self.size}), or not given")
-        return self
+
+    @property
+    def depth(self) -> int:
+        """How many vectors a word has: one by itself, and one of each layer."""
+        return self.layers + 1
+
+    @property
+    def width(self) -> int:
+        """How long these vectors are: both directions one after the other."""
+        return 2 * self.size

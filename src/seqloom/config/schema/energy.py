@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from seqloom.config.schema.base import Fraction, NonNegative, Positive, Probability, Schema, Size
+from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Probability, Schema, Size
+from seqloom.config.schema.data import ImageData
+from seqloom.config.schema.objectives import ClampedAndFreeObjective, ContrastiveDivergenceObjective
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 
 class AnnealingConfig(Schema):
@@ -19,7 +24,10 @@ class AnnealingConfig(Schema):
     worse than the model, by some nats with 1000 and large machines, but never better than anything that exists."""
 
 
-class RbmConfig(Schema):
+class RbmConfig(ModelPart):
+    learns_from = ImageData
+    objectives = (ContrastiveDivergenceObjective,)
+
     kind: Literal["rbm"] = "rbm"
     """A restricted Boltzmann machine, trained by contrastive divergence. Learning rate, momentum and weight decay are
     those of `training.optimizer` (kind sgd), the decay of the rate that of `training.schedule`."""
@@ -30,24 +38,21 @@ class RbmConfig(Schema):
     """What a hidden unit is: on or off, or a real number of variance 1 (with bernoulli visible units only)."""
     size: Size = 500
     """Hidden units."""
-    steps: Size = 1
-    """Steps of Gibbs sampling for each update: the k of CD-k."""
-    persistent: bool = False
-    """Go on with the chains of the last update (PCD, Tieleman 2008) instead of beginning at the data (CD)."""
-    sparsity_target: Fraction = 0.1
-    """How often a hidden unit should be on, where sparsity_cost is not 0."""
-    sparsity_cost: NonNegative = 0.0
-    """How strongly hidden units are drawn towards sparsity_target; 0 leaves them alone."""
     annealing: AnnealingConfig = AnnealingConfig()
     """How the normaliser is estimated, where it cannot be summed."""
 
-    @model_validator(mode="after")
-    def units_fit(self) -> RbmConfig:
+    def check_keys(self) -> None:
         if self.visible == self.hidden == "gaussian":
             raise ValueError("visible and hidden units cannot both be gaussian: the energy would have no lower bound")
-        if self.sparsity_cost and self.hidden == "gaussian":
-            raise ValueError("sparsity_cost is for bernoulli hidden units: a gaussian unit is never off")
-        return self
+
+    def check(self, run: RunConfig) -> None:
+        if run.objective.sparsity_cost and self.hidden == "gaussian":
+            raise ValueError("objective.sparsity_cost is for bernoulli hidden units: a gaussian unit is never off")
+        if (self.visible == "gaussian") != (run.data.values == "grey"):
+            raise ValueError(
+                f"{self.visible} visible units do not fit data.values {run.data.values}: bernoulli units need "
+                "binary or sampled, gaussian units need grey"
+            )
 
 
 class UpDownConfig(Schema):
@@ -68,7 +73,10 @@ class FineTuningConfig(Schema):
     """Dropout on every hidden layer."""
 
 
-class DbnConfig(Schema):
+class DbnConfig(ModelPart):
+    learns_from = ImageData
+    objectives = (ContrastiveDivergenceObjective,)
+
     kind: Literal["dbn"] = "dbn"
     """A deep belief network: machines one on top of another, each trained on what the one below makes of the images
     (Hinton et al. 2006). `training` holds for each of them; `training.steps`, where given, for the other stages too."""
@@ -78,10 +86,6 @@ class DbnConfig(Schema):
     """Train the machines one by one; without, all weights begin as noise, for comparison."""
     labels: bool = False
     """Classes as units beside the inputs of the top machine: it then draws images of a class. Images need classes."""
-    steps: Size = 1
-    """Steps of Gibbs sampling for each update: the k of CD-k."""
-    persistent: bool = False
-    """Go on with the chains of the last update (PCD) instead of beginning at the data (CD)."""
     upper_rate: Annotated[float, Field(gt=0, le=1)] = 0.05
     """Learning rate of the machines above the first, as a part of that of `training.optimizer`. They begin as the
     machine below turned over, where they are large enough, and would forget it at full rate."""
@@ -90,22 +94,33 @@ class DbnConfig(Schema):
     annealing: AnnealingConfig = AnnealingConfig()
     """How the normaliser of the top machine is estimated."""
 
-    @model_validator(mode="after")
-    def stages_fit(self) -> DbnConfig:
+    def check_keys(self) -> None:
         if self.up_down.epochs and len(self.sizes) < 2:
             raise ValueError("up_down needs two machines at least: add to sizes")
         if not self.pretrain and not self.fine_tuning.epochs:
             raise ValueError("without pretrain nothing is learned unless fine_tuning.epochs is more than 0")
-        return self
+
+    def check(self, run: RunConfig) -> None:
+        refuse_grey(self, run)
 
 
-class BoltzmannConfig(Schema):
+class BoltzmannConfig(ModelPart):
+    learns_from = ImageData
+    objectives = (ClampedAndFreeObjective,)
+
     kind: Literal["boltzmann"] = "boltzmann"
     """A general Boltzmann machine of small images, all units connected: pixels and hidden units. Every unit is updated
     by itself, so that it is slow; with 20 units together, everything about it is exact."""
     hidden: Annotated[int, Field(ge=0, le=12)] = 4
     """Hidden units, summed over for the likelihood."""
-    sweeps: Size = 5
-    """Sweeps of Gibbs sampling in each of the two phases, for each update."""
     annealing: AnnealingConfig = AnnealingConfig(steps=1000)
     """How the normaliser is estimated, with more than 20 units."""
+
+    def check(self, run: RunConfig) -> None:
+        refuse_grey(self, run)
+
+
+def refuse_grey(model: ModelPart, run: RunConfig) -> None:
+    """Refuse pixels between 0 and 1, for models whose pixels are on or off."""
+    if run.data.values == "grey":
+        raise ValueError(f"a model of kind {model.kind!r} has pixels of 0 and 1: set data.values to binary or sampled")

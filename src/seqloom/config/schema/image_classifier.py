@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from seqloom.config.schema.base import Probability, Schema, Size
+from seqloom.config.schema.base import ModelPart, Probability, Size
+from seqloom.config.schema.data import ImageData
+from seqloom.config.schema.objectives import OwnLossObjective
 
 
-class ImageClassifierConfig(Schema):
+class ImageClassifierConfig(ModelPart):
+    learns_from = ImageData
+    objectives = (OwnLossObjective,)
+
     kind: Literal["image-classifier"] = "image-classifier"
     """A class for every image, by a small convolutional network; its features serve to judge models of images."""
     width: Size = 32

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Count, Probability, Schema, Size
+from seqloom.config.schema.base import Count, ModelPart, Probability, Schema, Size
+from seqloom.config.schema.data import LabelledData, TaggedData
+from seqloom.config.schema.objectives import OwnLossObjective
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 
 class StaticFeatures(Schema):
@@ -32,12 +37,22 @@ class ElmoFeatures(Schema):
 HeadFeatures = Annotated[StaticFeatures | ElmoFeatures, Field(discriminator="kind")]
 
 
-class TaggerConfig(Schema):
-    kind: Literal["tagger"] = "tagger"
-    """A tag for every word: features, a bidirectional LSTM, and an output layer over tags."""
+class LabellerConfig(ModelPart):
+    """What taggers and classifiers share."""
+
+    objectives = (OwnLossObjective,)
+    reads_words = True
+
     features: HeadFeatures = StaticFeatures()
     size: Size = 200
     """Size of the LSTM, both directions together."""
+
+
+class TaggerConfig(LabellerConfig):
+    learns_from = TaggedData
+
+    kind: Literal["tagger"] = "tagger"
+    """A tag for every word: features, a bidirectional LSTM, and an output layer over tags."""
     layers: Size = 1
     """LSTM layers."""
     dropout: Probability = 0.5
@@ -46,13 +61,16 @@ class TaggerConfig(Schema):
     """`softmax`: each tag by itself; `crf`: the best sequence of tags, by a linear-chain conditional random field
     (Lafferty et al. 2001)."""
 
+    def check(self, run: RunConfig) -> None:
+        if run.text.kind == "words":
+            raise ValueError("a tagger's words stand in its data: set text.kind=whitespace")
 
-class ClassifierConfig(Schema):
+
+class ClassifierConfig(LabellerConfig):
+    learns_from = LabelledData
+
     kind: Literal["classifier"] = "classifier"
     """A label for every text: features, LSTM layers, one vector for all words, and a softmax over labels."""
-    features: HeadFeatures = StaticFeatures()
-    size: Size = 200
-    """Size of the LSTM, both directions together."""
     layers: Count = 1
     """Bidirectional LSTM layers; 0 pools the features themselves."""
     pooling: Literal["max", "mean"] = "max"

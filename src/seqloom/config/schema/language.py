@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from seqloom.config.schema.base import Probability, Schema, Size, Start
+from seqloom.config.schema.base import ModelPart, Probability, Schema, Size, Start
+from seqloom.config.schema.data import TextData
+from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncationObjective
 from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
+from seqloom.config.schema.transformer import InnerActivation, PositionKind, WordTransformer
 
 
 class EmbeddingConfig(Schema):
@@ -108,44 +111,16 @@ class GruFeatures(RecurrentFeatures):
     """Cho et al. 2014."""
 
 
-class TransformerShape(Schema):
-    """What all Transformers have."""
-
-    size: Size = 256
-    """Size of the vectors between layers, and of what comes out; a multiple of `heads`."""
-    layers: Size = 4
-    """Layers, each attention and a position-wise network."""
-    heads: Size = 4
-    """Attention heads."""
-    feedforward: Size | None = None
-    """Width of the inner layer; 4 × size when not given."""
-    dropout: Probability = 0.0
-    """Dropout on inputs, attention weights and sub-layers."""
-    positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "sinusoidal"
-    """How attention learns where a word stands."""
-    norm: Literal["pre", "post"] = "pre"
-    """`pre`: normalise what a sub-layer reads; `post`: normalise the sum, as in the paper of 2017."""
-    activation: Literal["gelu", "relu"] = "relu"
-    """Of the position-wise network."""
-    context: Size = 1024
-    """The longest sequence with learned positions."""
-
-    @model_validator(mode="after")
-    def heads_divide_size(self) -> Self:
-        if self.size % self.heads:
-            raise ValueError(f"size ({self.size}) must be a multiple of heads ({self.heads})")
-        if self.positions == "rotary" and self.size // self.heads % 2:
-            raise ValueError(f"rotary positions need an even size per head, not {self.size}/{self.heads}")
-        return self
+SomeRecurrentFeatures = RnnFeatures | LstmFeatures | PeepholeLstmFeatures | CoupledLstmFeatures | GruFeatures
 
 
-class TransformerFeatures(TransformerShape):
+class TransformerFeatures(WordTransformer):
     kind: Literal["transformer"] = "transformer"
     """Masked self-attention over all words so far (Vaswani et al. 2017)."""
-    positions: Literal["sinusoidal", "learned", "rotary", "relative"] = "rotary"
+    positions: PositionKind = "rotary"
     """How attention learns where a word stands."""
-    activation: Literal["gelu", "relu"] = "gelu"
-    """Of the position-wise network."""
+    activation: InnerActivation = "gelu"
+    """φ of the position-wise network W₂ φ(W₁ x); `gelu-tanh` is the approximation of GPT-2."""
 
 
 FeaturesConfig = Annotated[
@@ -153,17 +128,16 @@ FeaturesConfig = Annotated[
     | AttentionAverageFeatures
     | FeedForwardFeatures
     | ConvolutionFeatures
-    | RnnFeatures
-    | LstmFeatures
-    | PeepholeLstmFeatures
-    | CoupledLstmFeatures
-    | GruFeatures
+    | SomeRecurrentFeatures
     | TransformerFeatures,
     Field(discriminator="kind"),
 ]
 
 
-class LanguageModelConfig(Schema):
+class LanguageModelConfig(ModelPart):
+    learns_from = TextData
+    objectives = (LikelihoodObjective, RandomTruncationObjective)
+
     kind: Literal["language"] = "language"
     """A deep sequence model: an embedding layer, a feature layer and an output layer."""
     embedding: EmbeddingConfig = EmbeddingConfig()

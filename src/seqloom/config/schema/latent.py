@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import NonNegative, Positive, Schema, Size
+from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Schema, Size
+from seqloom.config.schema.data import ImageData
+from seqloom.config.schema.objectives import ElboObjective, ImportanceObjective, OwnLossObjective
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 Activation = Literal["tanh", "relu", "softplus", "gelu"]
 NoiseKind = Literal["none", "masking", "gaussian", "salt-and-pepper"]
@@ -33,7 +38,10 @@ class ConvolutionNetworks(Schema):
 NetworksConfig = Annotated[DenseNetworks | ConvolutionNetworks, Field(discriminator="kind")]
 
 
-class AutoencoderConfig(Schema):
+class AutoencoderConfig(ModelPart):
+    learns_from = ImageData
+    objectives = (OwnLossObjective,)
+
     kind: Literal["autoencoder"] = "autoencoder"
     """An image through a small code and back; with noise, a denoising autoencoder (Vincent et al. 2008)."""
     size: Size = 32
@@ -49,7 +57,9 @@ class AutoencoderConfig(Schema):
     """What a reconstruction is judged by; the best answer to both is the mean of the images it could have been."""
 
 
-class PcaConfig(Schema):
+class PcaConfig(ModelPart):
+    learns_from = ImageData
+
     kind: Literal["pca"] = "pca"
     """Principal components: the best linear code, computed exactly."""
     size: Size = 32
@@ -60,30 +70,10 @@ class PcaConfig(Schema):
     """The share of pixels that is destroyed, or the standard deviation of normal noise."""
 
 
-class ElboConfig(Schema):
-    kind: Literal["elbo"] = "elbo"
-    """The evidence lower bound (Kingma & Welling 2014)."""
-    samples: Size = 1
-    """Codes drawn for each image (M)."""
-    beta: NonNegative = 1.0
-    """Weight of the KL divergence (Higgins et al. 2017); 1 is the bound itself."""
-    warm_up: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
-    """The part of the training over which the weight rises from 0 to `beta`."""
-    free_bits: NonNegative = 0.0
-    """Nats of KL divergence that each number of a code may have for nothing (Kingma et al. 2016)."""
+class VaeConfig(ModelPart):
+    learns_from = ImageData
+    objectives = (ElboObjective, ImportanceObjective)
 
-
-class ImportanceConfig(Schema):
-    kind: Literal["iwae"] = "iwae"
-    """The importance-weighted bound (Burda et al. 2016)."""
-    samples: Size = 50
-    """Codes drawn for each image (k); with 1 it is the evidence lower bound."""
-
-
-BoundConfig = Annotated[ElboConfig | ImportanceConfig, Field(discriminator="kind")]
-
-
-class VaeConfig(Schema):
     kind: Literal["vae"] = "vae"
     """A variational autoencoder: codes from a standard normal distribution, and a network from codes to images."""
     size: Size = 50
@@ -96,13 +86,13 @@ class VaeConfig(Schema):
     """The distribution of a pixel given the code: 0 or 1, or normal with one learned deviation for all pixels."""
     conditional: bool = False
     """Encoder and decoder know the class of the image."""
-    objective: BoundConfig = ElboConfig()
-    """What training maximises."""
     test_samples: Size = 5000
     """Codes drawn for each image where `log_prob` is estimated."""
 
 
-class MixtureConfig(Schema):
+class MixtureConfig(ModelPart):
+    learns_from = ImageData
+
     kind: Literal["mixture"] = "mixture"
     """A mixture of independent Bernoulli pixels, fitted by EM: a single hidden number behind each image."""
     components: Size = 50
@@ -115,5 +105,6 @@ class MixtureConfig(Schema):
     """Imagined white and black pixels in every component, a half of this of each, and as many imagined images in each
     component: no pixel and no component becomes impossible."""
 
-
-LatentConfig = AutoencoderConfig | PcaConfig | VaeConfig | MixtureConfig
+    def check(self, run: RunConfig) -> None:
+        if run.data.values == "grey":
+            raise ValueError("a mixture of Bernoullis has pixels of 0 and 1: set data.values to binary or sampled")

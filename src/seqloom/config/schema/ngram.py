@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from seqloom.config.schema.base import Count, Positive, Schema
+from seqloom.config.schema.base import Count, ModelPart, Positive, Share
+from seqloom.config.schema.data import TextData
 
 
-class NgramModelConfig(Schema):
+class NgramModelConfig(ModelPart):
+    learns_from = TextData
+
     kind: Literal["ngram"] = "ngram"
     """Counts of n-grams, smoothed."""
     order: Annotated[int, Field(ge=1, le=32)] = 5
@@ -36,18 +39,16 @@ class NgramModelConfig(Schema):
     """additive: δ, added to every count."""
     epsilon: Positive | list[Positive] = 1.0
     """laplace: ε, how many counts the lower order weighs; one for all orders, or a list from order 1."""
-    discounts: list[Annotated[float, Field(ge=0.0, le=1.0)]] | None = None
+    discounts: list[Share] | None = None
     """absolute and kneser-ney: fixed discounts from order 1, the last one for all higher orders; estimated from the
     counts of counts when not given."""
     backoff: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.4
     """stupid-backoff: the factor for each word of context given up."""
 
-    @model_validator(mode="after")
-    def prune_rises(self) -> NgramModelConfig:
+    def check_keys(self) -> None:
         if self.prune[:1] not in ([], [0]):
             raise ValueError(f"prune begins with 0: unigrams are never dropped (write {[0, *self.prune]}?)")
         if sorted(self.prune) != self.prune:
             raise ValueError(f"the numbers of prune may not fall: {self.prune}")
         if self.discounts is not None and not self.discounts:
             raise ValueError("discounts is empty: give one at least, or leave it out")
-        return self

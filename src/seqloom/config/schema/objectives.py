@@ -1,12 +1,12 @@
-"""What training maximises."""
+"""What training maximises, or by which rule it learns. Each model's part says which of these fit it."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from seqloom.config.schema.base import NonNegative, Probability, Schema, Size
+from seqloom.config.schema.base import Fraction, NonNegative, Probability, Schema, Share, Size
 
 
 class LikelihoodObjective(Schema):
@@ -47,26 +47,90 @@ class ScheduledSamplingObjective(PairObjective):
     """How ε falls from `begin` to `end` with p, the part of the training that is done: `linear`, evenly; `exponential`,
     by the same factor with every step; `inverse-sigmoid`, as 1 / (1 + exp(12 p - 6)) does: slowly, fast, slowly;
     `constant`: it stays at `begin`."""
-    begin: Annotated[float, Field(ge=0.0, le=1.0)] = 1.0
+    begin: Share = 1.0
     """ε in the beginning."""
-    end: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
+    end: Share = 0.5
     """ε in the end."""
     method: Literal["auto", "steps", "passes"] = "auto"
     """`steps`: word by word, each choice made when its word is read; `passes`: one pass over the true words to predict
-    all, a second one over the mixture (Mihaylova & Martins 2019). `auto`: steps for recurrent decoders, else passes."""
+    all, a second one over true and predicted words (Mihaylova & Martins 2019). `auto`: steps for recurrent decoders,
+    else passes."""
     choice: Literal["best", "sample"] = "best"
     """Which predicted word is read: the most probable, or one drawn."""
 
-    @model_validator(mode="after")
-    def falls(self) -> ScheduledSamplingObjective:
+    def check_keys(self) -> None:
         if self.end > self.begin:
             raise ValueError(f"end ({self.end:g}) may not be above begin ({self.begin:g})")
         if self.decay == "exponential" and self.end == 0:
             raise ValueError("exponential decay never reaches 0: set end above it")
-        return self
 
 
-ObjectiveConfig = Annotated[
-    LikelihoodObjective | RandomTruncationObjective | TeacherForcingObjective | ScheduledSamplingObjective,
-    Field(discriminator="kind"),
-]
+class OwnLossObjective(Schema):
+    kind: Literal["own-loss"] = "own-loss"
+    """What the model itself has for a loss: -log p of labels or words, the error of a reconstruction."""
+
+
+class BoundObjective(Schema):
+    """What evidence lower bounds share."""
+
+    beta: NonNegative = 1.0
+    """Weight of the KL divergence (Higgins et al. 2017); 1 is the bound itself."""
+    warm_up: Share = 0.0
+    """The part of the training over which the weight rises from 0 to `beta`."""
+    free_bits: NonNegative = 0.0
+    """Nats of KL divergence that each number of a code may have for nothing (Kingma et al. 2016)."""
+
+
+class ElboObjective(BoundObjective):
+    kind: Literal["elbo"] = "elbo"
+    """The evidence lower bound (Kingma & Welling 2014)."""
+    samples: Size = 1
+    """Codes drawn for each image (M)."""
+
+
+class ImportanceObjective(Schema):
+    kind: Literal["iwae"] = "iwae"
+    """The importance-weighted bound (Burda et al. 2016)."""
+    samples: Size = 50
+    """Codes drawn for each image (k); with 1 it is the evidence lower bound."""
+
+
+class TextElboObjective(BoundObjective):
+    kind: Literal["text-elbo"] = "text-elbo"
+    """The evidence lower bound of sentences, and what keeps the decoder from doing without the code (Bowman et al.
+    2016)."""
+    word_dropout: Share = 0.0
+    """How likely a word that the decoder reads in training is replaced by `<unk>`: what it cannot read it must learn
+    from the code."""
+
+
+class ContrastiveDivergenceObjective(Schema):
+    kind: Literal["contrastive-divergence"] = "contrastive-divergence"
+    """Data against what Gibbs sampling makes of it (Hinton 2002)."""
+    steps: Size = 1
+    """Steps of Gibbs sampling for each update: the k of CD-k."""
+    persistent: bool = False
+    """Go on with the chains of the last update (PCD, Tieleman 2008) instead of beginning at the data (CD)."""
+    sparsity_target: Fraction = 0.1
+    """How often a hidden unit should be on, where sparsity_cost is not 0."""
+    sparsity_cost: NonNegative = 0.0
+    """How strongly hidden units are drawn towards sparsity_target; 0 leaves them alone."""
+
+
+class ClampedAndFreeObjective(Schema):
+    kind: Literal["clamped-and-free"] = "clamped-and-free"
+    """Correlations with the visible units clamped to data, less those of free chains (Ackley et al. 1985)."""
+    sweeps: Size = 5
+    """Sweeps of Gibbs sampling in each of the two phases, for each update."""
+
+
+class AdversarialObjective(Schema):
+    kind: Literal["adversarial"] = "adversarial"
+    """Generator against discriminator (Goodfellow et al. 2014)."""
+    loss: Literal["minimax", "non-saturating"] = "non-saturating"
+    """What the generator minimises: log(1 - D(G(z))), whose gradient vanishes while the discriminator wins, or
+    -log D(G(z)), whose gradient does not."""
+    discriminator_steps: Size = 1
+    """Steps of the discriminator for each step of the generator."""
+    label_smoothing: Probability = 0.0
+    """How far the discriminator's target for real images lies below 1 (one-sided; Salimans et al. 2016)."""

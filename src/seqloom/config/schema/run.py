@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from seqloom.config.schema.adversarial import GanConfig
-from seqloom.config.schema.base import Count, Positive, Schema
+from seqloom.config.schema.base import Count, ModelPart, Positive, Schema
 from seqloom.config.schema.captioner import CaptionerConfig
-from seqloom.config.schema.data import CaptionData, DataConfig, ImageData, LabelledData, PairData, TaggedData, TextData
+from seqloom.config.schema.data import TextData
 from seqloom.config.schema.elmo import ElmoConfig
 from seqloom.config.schema.energy import BoltzmannConfig, DbnConfig, RbmConfig
 from seqloom.config.schema.image_classifier import ImageClassifierConfig
 from seqloom.config.schema.interpolation import InterpolationConfig
 from seqloom.config.schema.labelling import ClassifierConfig, TaggerConfig
 from seqloom.config.schema.language import LanguageModelConfig
-from seqloom.config.schema.latent import LatentConfig, MixtureConfig
+from seqloom.config.schema.latent import AutoencoderConfig, MixtureConfig, PcaConfig, VaeConfig
 from seqloom.config.schema.ngram import NgramModelConfig
-from seqloom.config.schema.objectives import LikelihoodObjective, ObjectiveConfig, PairObjective
-from seqloom.config.schema.outputs import SampledConfig
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.config.schema.text import TextConfig, WordText
 from seqloom.config.schema.text_to_image import TextToImageConfig
@@ -27,24 +27,39 @@ from seqloom.config.schema.text_vae import TextVaeConfig
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.config.schema.word2vec import Word2VecConfig
 
-ImageModelConfig = GanConfig | ImageClassifierConfig | RbmConfig | DbnConfig | BoltzmannConfig | LatentConfig
-"""What learns from images."""
+MODELS: tuple[type[ModelPart], ...] = (
+    LanguageModelConfig,
+    NgramModelConfig,
+    InterpolationConfig,
+    Seq2SeqConfig,
+    ElmoConfig,
+    TaggerConfig,
+    ClassifierConfig,
+    Word2VecConfig,
+    TextVaeConfig,
+    CaptionerConfig,
+    TextToImageConfig,
+    GanConfig,
+    ImageClassifierConfig,
+    RbmConfig,
+    DbnConfig,
+    BoltzmannConfig,
+    AutoencoderConfig,
+    PcaConfig,
+    VaeConfig,
+    MixtureConfig,
+)
 
-ModelConfig = Annotated[
-    LanguageModelConfig
-    | NgramModelConfig
-    | InterpolationConfig
-    | Seq2SeqConfig
-    | ElmoConfig
-    | TaggerConfig
-    | ClassifierConfig
-    | Word2VecConfig
-    | TextVaeConfig
-    | CaptionerConfig
-    | TextToImageConfig
-    | ImageModelConfig,
-    Field(discriminator="kind"),
-]
+if TYPE_CHECKING:  # each kind of run knows the classes of its own parts, and names them where it takes them
+    ModelConfig: TypeAlias = Any
+    DataConfig: TypeAlias = Any
+    ObjectiveConfig: TypeAlias = Any
+else:
+    DATA = dict.fromkeys(model.learns_from for model in MODELS)
+    OBJECTIVES = dict.fromkeys(objective for model in MODELS for objective in model.objectives)
+    ModelConfig = Annotated[reduce(or_, MODELS), Field(discriminator="kind")]
+    DataConfig = Annotated[reduce(or_, DATA), Field(discriminator="kind")]
+    ObjectiveConfig = None | Annotated[reduce(or_, OBJECTIVES), Field(discriminator="kind")]
 
 
 class LocalEngine(Schema):
@@ -76,151 +91,78 @@ class RunConfig(Schema):
     """How text becomes tokens; for pairs, that of the source, and of the target too unless `target_text` is given."""
     target_text: TextConfig | None = None
     """Pairs: how the target becomes tokens, where it has a tokeniser of its own."""
-    data: DataConfig = TextData()
     model: ModelConfig = LanguageModelConfig()
-    objective: ObjectiveConfig = LikelihoodObjective()
-    training: TrainingConfig = TrainingConfig(epochs=1)
+    data: DataConfig = TextData()
+    """Where the data comes from; when not given, the kind of data that the model learns from."""
+    objective: ObjectiveConfig = None
+    """What training maximises; when not given, what is usual for the model. Models that are counted have none."""
+    training: TrainingConfig = TrainingConfig()
     engine: EngineConfig = LocalEngine()
     """Where n-grams are counted; `engine=spark` is short for `engine.kind=spark`."""
+
+    @classmethod
+    def admit(cls, model: type[ModelPart]) -> None:
+        """Let configurations name a kind of model that is not part of this package."""
+        field = cls.model_fields["model"]
+        field.annotation = reduce(or_, (*cls.model_parts(), model))
+        cls.model_rebuild(force=True)
 
     @field_validator("engine", mode="before")
     @classmethod
     def named_engine(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value
 
-    @model_validator(mode="after")
-    def parts_fit(self) -> RunConfig:
-        kind = self.model.kind
+    def check_keys(self) -> None:
+        model: ModelPart = self.model
+        kind = model.kind
         if self.engine.kind == "spark" and kind != "ngram":
             raise ValueError(f"engine spark counts n-grams; a model of kind {kind!r} trains on this machine")
-        if isinstance(self.model, Seq2SeqConfig):
-            self._fit_pairs(self.model)
-        elif isinstance(self.model, TaggerConfig | ClassifierConfig):
-            self._fit_labels(self.model)
-        elif isinstance(self.model, CaptionerConfig):
-            self._fit_captions(self.model)
-        elif isinstance(self.model, TextToImageConfig):
-            self._fit_drawing()
-        elif isinstance(self.model, ImageModelConfig):
-            self._fit_images()
-        elif isinstance(self.data, ImageData):
-            raise ValueError(f"a model of kind {kind!r} does not learn from images: set data.kind=text")
-        elif isinstance(self.data, CaptionData):
-            raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind=captioner")
-        elif isinstance(self.data, TaggedData | LabelledData):
-            other = "tagger" if isinstance(self.data, TaggedData) else "classifier"
-            raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind={other}")
-        elif isinstance(self.data, PairData):
-            raise ValueError(f"a model of kind {kind!r} learns from text: set data.kind=text, or model.kind=seq2seq")
-        elif isinstance(self.objective, PairObjective):
-            raise ValueError(f"objective {self.objective.kind} is for pairs; a model of kind {kind!r} needs likelihood")
-        elif self.target_text is not None:
-            raise ValueError(f"target_text is for pairs; a model of kind {kind!r} has one text")
-        elif isinstance(self.model, TextVaeConfig) and self.objective != LikelihoodObjective():
-            raise ValueError(f"a model of kind {kind!r} has its own objective: leave the key objective out")
-        if isinstance(self.model, ElmoConfig | TaggerConfig | ClassifierConfig):
-            self._fit_words()
-        return self
-
-    def _fit_words(self) -> None:
-        """What reads whole words, and is trained by its own likelihood."""
-        kind = self.model.kind
-        if self.text.kind not in ("words", "whitespace", "run"):
+        if not isinstance(self.data, model.learns_from):
+            data = model.learns_from
+            raise ValueError(
+                f"a model of kind {kind!r} learns from {data.noun}: set data.kind={data.model_fields['kind'].default}, "
+                f"or model.kind={self.data.usual_model}"
+            )
+        if self.target_text is not None and not model.two_texts:
+            raise ValueError(f"target_text is for pairs; a model of kind {kind!r} has one text at most")
+        if model.reads_words and self.text.kind not in ("words", "whitespace", "run"):
             raise ValueError(f"a model of kind {kind!r} reads words: set text.kind to words or whitespace")
-        if self.objective != LikelihoodObjective():
-            raise ValueError(f"a model of kind {kind!r} is trained by plain likelihood: set objective.kind=likelihood")
+        self._check_objective(model)
+        model.check(self)
 
-    def _fit_images(self) -> None:
-        kind = self.model.kind
-        if not isinstance(self.data, ImageData):
-            raise ValueError(f"a model of kind {kind!r} learns from images: set data.kind=images")
-        if isinstance(self.model, MixtureConfig) and self.data.values == "grey":
-            raise ValueError("a mixture of Bernoullis has pixels of 0 and 1: set data.values to binary or sampled")
-        if self.objective != LikelihoodObjective():
-            raise ValueError(f"a model of kind {kind!r} has its own objective: leave the key objective out")
-        if self.target_text is not None:
-            raise ValueError(f"target_text is for pairs; a model of kind {kind!r} reads images")
-        if isinstance(self.model, DbnConfig | BoltzmannConfig) and self.data.values == "grey":
-            raise ValueError(f"a model of kind {kind!r} has pixels of 0 and 1: set data.values to binary or sampled")
-        if isinstance(self.model, RbmConfig) and (self.model.visible == "gaussian") != (self.data.values == "grey"):
-            raise ValueError(
-                f"{self.model.visible} visible units do not fit data.values {self.data.values}: bernoulli units need "
-                "binary or sampled, gaussian units need grey"
-            )
+    def _check_objective(self, model: ModelPart) -> None:
+        if not model.objectives and self.objective is not None:
+            raise ValueError(f"a model of kind {model.kind!r} is not trained by steps: leave the key objective out")
+        if model.objectives and not isinstance(self.objective, model.objectives):
+            known = ", ".join(each.model_fields["kind"].default for each in model.objectives)
+            raise ValueError(f"a model of kind {model.kind!r} is trained by objective.kind {known}")
 
-    def _fit_labels(self, model: TaggerConfig | ClassifierConfig) -> None:
-        wanted = TaggedData if isinstance(model, TaggerConfig) else LabelledData
-        if not isinstance(self.data, wanted):
-            named = wanted.model_fields["kind"].default
-            raise ValueError(f"a model of kind {model.kind!r} learns from {named} data: set data.kind={named}")
-        if isinstance(model, TaggerConfig) and self.text.kind == "words":
-            raise ValueError("a tagger's words stand in its data: set text.kind=whitespace")
-        if self.target_text is not None:
-            raise ValueError(f"target_text is for pairs; a model of kind {model.kind!r} has one text")
+    @model_validator(mode="before")
+    @classmethod
+    def usual_parts(cls, tree: Any) -> Any:
+        return with_usual_parts(tree, cls.model_class(tree)) if isinstance(tree, dict) else tree
 
-    def _fit_pairs(self, model: Seq2SeqConfig) -> None:
-        if not isinstance(self.data, PairData):
-            raise ValueError("a model of kind 'seq2seq' learns from pairs: set data.kind=pairs")
-        objective = self._fit_targets(model)
-        if model.copying.kind != "none" and self.target_text is not None:
-            raise ValueError("copying needs one tokeniser for source and target: leave target_text out")
-        if model.copying.kind != "none" and objective.label_smoothing:
-            raise ValueError("objective.label_smoothing is for models without copying: set it to 0")
-        if isinstance(model.output, SampledConfig) and model.copying.kind != "none":
-            raise ValueError(f"{model.output.kind} learns from few words; copying needs the probabilities of all")
+    @classmethod
+    def model_class(cls, tree: dict[str, Any]) -> type[ModelPart] | None:
+        """The class of the model's part of a configuration that is still a tree, where its kind is known."""
+        part = tree.get("model", cls.model_fields["model"].default)
+        kind = part.get("kind", "language") if isinstance(part, dict) else getattr(part, "kind", None)
+        return next((each for each in cls.model_parts() if each.model_fields["kind"].default == kind), None)
 
-    def _fit_captions(self, model: CaptionerConfig) -> None:
-        if not isinstance(self.data, CaptionData):
-            raise ValueError("a model of kind 'captioner' learns from images with captions: set data.kind=captions")
-        self._fit_targets(model)
-        if self.target_text is not None:
-            raise ValueError("target_text is for pairs; a captioner's only text is that of the captions: set text")
+    @classmethod
+    def model_parts(cls) -> tuple[type[ModelPart], ...]:
+        """The parts of all kinds of models."""
+        return get_args(cls.model_fields["model"].annotation)
 
-    def _fit_drawing(self) -> None:
-        kind = self.model.kind
-        if not isinstance(self.data, CaptionData):
-            raise ValueError(f"a model of kind {kind!r} learns from images with captions: set data.kind=captions")
-        if self.objective != LikelihoodObjective():
-            raise ValueError(f"a model of kind {kind!r} has its own objective: leave the key objective out")
-        if self.target_text is not None:
-            raise ValueError(f"target_text is for pairs; a model of kind {kind!r} reads captions: set text")
 
-    def _fit_targets(self, model: Seq2SeqConfig | CaptionerConfig) -> PairObjective:
-        """What writes a target for each source; its objective."""
-        if not isinstance(self.objective, PairObjective):
-            raise ValueError(
-                f"a model of kind {model.kind!r} needs objective.kind teacher-forcing or scheduled-sampling"
-            )
-        if isinstance(model.output, SampledConfig) and self.objective.label_smoothing:
-            raise ValueError(f"{model.output.kind} learns from few words: set objective.label_smoothing to 0")
-        return self.objective
-
-    @property
-    def text_data(self) -> TextData:
-        """The data of a model that learns from text."""
-        assert isinstance(self.data, TextData)
-        return self.data
-
-    @property
-    def image_data(self) -> ImageData:
-        """The data of a model of images."""
-        assert isinstance(self.data, ImageData)
-        return self.data
-
-    @property
-    def caption_data(self) -> CaptionData:
-        """The data of a model of images with captions."""
-        assert isinstance(self.data, CaptionData)
-        return self.data
-
-    @property
-    def labelled_data(self) -> TaggedData | LabelledData:
-        """The data of a model that learns from tags or labels."""
-        assert isinstance(self.data, TaggedData | LabelledData)
-        return self.data
-
-    @property
-    def pair_data(self) -> PairData:
-        """The data of a model that learns from pairs."""
-        assert isinstance(self.data, PairData)
-        return self.data
+def with_usual_parts(tree: dict[str, Any], model: type[ModelPart] | None) -> dict[str, Any]:
+    """The tree of a configuration, in which data and objective that do not say their kind are those usual for the
+    model; unchanged where the model is not known, which is an error of its own."""
+    if model is None:
+        return tree
+    tree = dict(tree)
+    usual = {"data": model.learns_from, "objective": model.objectives[0] if model.objectives else None}
+    for key, part in usual.items():
+        if part is not None and (tree.get(key) is None or isinstance(tree[key], dict)):
+            tree[key] = {"kind": part.model_fields["kind"].default, **(tree.get(key) or {})}
+    return tree

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from seqloom.config.schema.base import Probability, Schema, Size
-from seqloom.config.schema.language import EmbeddingConfig, TransformerShape
-from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
+from seqloom.config.schema.base import ModelPart, Probability, Schema, Size
+from seqloom.config.schema.data import PairData
+from seqloom.config.schema.language import EmbeddingConfig
+from seqloom.config.schema.objectives import ScheduledSamplingObjective, TeacherForcingObjective
+from seqloom.config.schema.outputs import OutputConfig, SampledConfig, SoftmaxOutput
+from seqloom.config.schema.transformer import WordTransformer
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 # ----------------------------------------------------------------------------------------------------- attention
 
@@ -65,9 +71,11 @@ OptionalAttention = Annotated[NoAttention | SomeAttention, Field(discriminator="
 
 # ------------------------------------------------------------------------------------------------------ encoders
 
+RecurrentKind = Literal["rnn", "lstm", "gru"]
+
 
 class RecurrentEncoderConfig(Schema):
-    kind: Literal["rnn", "lstm", "gru"] = "lstm"
+    kind: RecurrentKind = "lstm"
     """Recurrent layers (Elman 1990; Hochreiter & Schmidhuber 1997; Cho et al. 2014)."""
     size: Size = 256
     """Size of the states, both directions together."""
@@ -101,7 +109,7 @@ class ConvolutionEncoderConfig(ConvolutionShape):
     """How many places each output of a layer sees; an odd number."""
 
 
-class TransformerEncoderConfig(TransformerShape):
+class TransformerEncoderConfig(WordTransformer):
     kind: Literal["transformer"] = "transformer"
     """Self-attention in which every word sees all words of its sentence (Vaswani et al. 2017)."""
 
@@ -114,7 +122,7 @@ EncoderConfig = Annotated[
 
 
 class RecurrentDecoderConfig(Schema):
-    kind: Literal["rnn", "lstm", "gru"] = "lstm"
+    kind: RecurrentKind = "lstm"
     """Recurrent layers that begin with what the encoder knows of the whole source."""
     size: Size = 256
     """Size of the states."""
@@ -129,11 +137,9 @@ class RecurrentDecoderConfig(Schema):
     feed: bool = False
     """Without attention: read that vector at every step, not only as the state to begin with."""
 
-    @model_validator(mode="after")
-    def fed_by_attention(self) -> RecurrentDecoderConfig:
+    def check_keys(self) -> None:
         if self.feed and self.attention.kind != "none":
             raise ValueError("feed is for decoders without attention; set attention.kind to none, or feed to false")
-        return self
 
 
 class ConvolutionDecoderConfig(ConvolutionShape):
@@ -145,7 +151,7 @@ class ConvolutionDecoderConfig(ConvolutionShape):
     """How each layer looks at the source."""
 
 
-class TransformerDecoderConfig(TransformerShape):
+class TransformerDecoderConfig(WordTransformer):
     kind: Literal["transformer"] = "transformer"
     """Masked self-attention, and multi-head attention over the source, in every layer (Vaswani et al. 2017)."""
     attention: OptionalAttention = NoAttention()
@@ -184,12 +190,37 @@ class SelectiveCopying(Schema):
 CopyConfig = Annotated[NoCopying | PointerCopying | SelectiveCopying, Field(discriminator="kind")]
 
 
-class Seq2SeqConfig(Schema):
+class WritingConfig(ModelPart):
+    """What writes a target for each source of words or pixels: any decoder, any output layer."""
+
+    objectives = (TeacherForcingObjective, ScheduledSamplingObjective)
+
+    output: OutputConfig = SoftmaxOutput()
+
+    def check(self, run: RunConfig) -> None:
+        if isinstance(self.output, SampledConfig) and run.objective.label_smoothing:
+            raise ValueError(f"{self.output.kind} learns from few words: set objective.label_smoothing to 0")
+
+
+class Seq2SeqConfig(WritingConfig):
+    learns_from = PairData
+    two_texts = True
+
     kind: Literal["seq2seq"] = "seq2seq"
     """p(target | source): an encoder reads the source, a decoder writes the target."""
     embedding: EmbeddingConfig = EmbeddingConfig()
     """Of source and target words; one matrix for both where they share a tokeniser (`target_text` is not given)."""
     encoder: EncoderConfig = RecurrentEncoderConfig()
     decoder: DecoderConfig = RecurrentDecoderConfig()
-    output: OutputConfig = SoftmaxOutput()
     copying: CopyConfig = NoCopying()
+
+    def check(self, run: RunConfig) -> None:
+        super().check(run)
+        if self.copying.kind == "none":
+            return
+        if run.target_text is not None:
+            raise ValueError("copying needs one tokeniser for source and target: leave target_text out")
+        if run.objective.label_smoothing:
+            raise ValueError("objective.label_smoothing is for models without copying: set it to 0")
+        if isinstance(self.output, SampledConfig):
+            raise ValueError(f"{self.output.kind} learns from few words; copying needs the probabilities of all")

@@ -9,55 +9,50 @@ from pydantic import Field
 from seqloom.config.schema.base import Schema, Size
 
 
-class WordText(Schema):
+class LearnedText(Schema):
+    """What tokenisers share that learn their vocabulary from the training text."""
+
+    kind: str
+    lowercase: bool = False
+    """Lower the case of all text first."""
+
+
+class CountedText(LearnedText):
+    """What tokenisers share whose vocabulary is what they count."""
+
+    min_count: Size = 1
+    """Rarer tokens become `<unk>`."""
+    max_size: Size | None = None
+    """Keep at most this many tokens (and the four special symbols)."""
+
+
+class WordText(CountedText):
     kind: Literal["words"] = "words"
     """Words and punctuation marks apart; each Chinese character is a word."""
-    lowercase: bool = False
-    """Lower the case of all text first."""
-    min_count: Size = 1
-    """Rarer words become `<unk>`."""
-    max_size: Size | None = None
-    """Keep at most this many words (and the four special symbols)."""
 
 
-class WhitespaceText(Schema):
+class WhitespaceText(CountedText):
     kind: Literal["whitespace"] = "whitespace"
     """The text is tokenised already: words are what stands between spaces."""
-    lowercase: bool = False
-    """Lower the case of all text first."""
-    min_count: Size = 1
-    """Rarer tokens become `<unk>`."""
-    max_size: Size | None = None
-    """Keep at most this many tokens (and the four special symbols)."""
 
 
-class CharacterText(Schema):
+class CharacterText(CountedText):
     kind: Literal["characters"] = "characters"
     """One token per character, spaces and newlines too."""
-    lowercase: bool = False
-    """Lower the case of all text first."""
-    min_count: Size = 1
-    """Rarer tokens become `<unk>`."""
-    max_size: Size | None = None
-    """Keep at most this many tokens (and the four special symbols)."""
 
 
-class BpeText(Schema):
+class BpeText(LearnedText):
     kind: Literal["bpe"] = "bpe"
     """Byte-level byte-pair encoding: nothing is ever unknown, and decoding gives back the exact text."""
-    lowercase: bool = False
-    """Lower the case of all text first."""
     max_size: Annotated[int, Field(ge=260)] = 8000
     """Subwords in the vocabulary; 256 bytes and four special symbols at least."""
     min_count: Size = 2
     """How often a pair of pieces must be seen to become one."""
 
 
-class UnigramText(Schema):
+class UnigramText(LearnedText):
     kind: Literal["unigram"] = "unigram"
     """Subwords of a unigram language model (Kudo 2018)."""
-    lowercase: bool = False
-    """Lower the case of all text first."""
     max_size: Annotated[int, Field(ge=8)] = 8000
     """Subwords in the vocabulary, the special symbols included."""
 

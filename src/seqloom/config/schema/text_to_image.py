@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from seqloom.config.schema.base import Schema, Size
+from seqloom.config.schema.base import ModelPart, Size
+from seqloom.config.schema.data import CaptionData
 from seqloom.config.schema.language import EmbeddingConfig
-from seqloom.config.schema.latent import Activation, BoundConfig, ElboConfig
+from seqloom.config.schema.latent import Activation
+from seqloom.config.schema.objectives import ElboObjective, ImportanceObjective
 from seqloom.config.schema.seq2seq import EncoderConfig, RecurrentEncoderConfig
 
 
-class TextToImageConfig(Schema):
+class TextToImageConfig(ModelPart):
+    learns_from = CaptionData
+    objectives = (ElboObjective, ImportanceObjective)
+
     kind: Literal["text-to-image"] = "text-to-image"
     """p(image | sentence): a variational autoencoder of which every part is given the sentence."""
     embedding: EmbeddingConfig = EmbeddingConfig(size=64)
@@ -36,13 +41,9 @@ class TextToImageConfig(Schema):
     pixels: Literal["bernoulli", "gaussian"] = "bernoulli"
     """The distribution of a pixel given code and sentence. Brightness is no 0 or 1: with `bernoulli` the bound is a
     cross-entropy, no likelihood. `gaussian`: normal with one learned deviation for all pixels."""
-    objective: BoundConfig = ElboConfig()
-    """What training maximises."""
     test_samples: Size = 50
     """Codes drawn for each image where `log_prob` is estimated."""
 
-    @model_validator(mode="after")
-    def heads_fit(self) -> TextToImageConfig:
+    def check_keys(self) -> None:
         if self.channels[-1] % self.heads:
             raise ValueError(f"heads: {self.heads} heads cannot share {self.channels[-1]} channels equally")
-        return self

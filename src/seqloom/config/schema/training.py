@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from seqloom.config.schema.base import Count, Fraction, NonNegative, Positive, Probability, Schema, Size
 
@@ -49,7 +49,7 @@ class AveragingConfig(Schema):
 
 class TrainingConfig(Schema):
     steps: Size | None = None
-    """Optimiser steps; exactly one of `steps` and `epochs` bounds the training."""
+    """Optimiser steps; one of `steps` and `epochs` bounds the training, one epoch if neither is given."""
     epochs: Positive | None = None
     """Passes over the training text; a fraction is allowed."""
     minutes: Positive | None = None
@@ -82,8 +82,8 @@ class TrainingConfig(Schema):
     schedule: ScheduleConfig = ScheduleConfig()
     averaging: AveragingConfig = AveragingConfig()
 
-    @model_validator(mode="after")
-    def one_bound(self) -> TrainingConfig:
-        if (self.steps is None) == (self.epochs is None):
+    def check_keys(self) -> None:
+        if self.steps is not None and self.epochs is not None:
             raise ValueError("give one of steps and epochs")
-        return self
+        if self.steps is None and self.epochs is None:
+            self.epochs = 1.0

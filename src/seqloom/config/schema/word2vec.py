@@ -6,10 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import NonNegative, Positive, Schema, Size
+from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Size
+from seqloom.config.schema.data import TextData
 
 
-class Word2VecConfig(Schema):
+class Word2VecConfig(ModelPart):
+    learns_from = TextData
+
     kind: Literal["word2vec"] = "word2vec"
     """Vectors of words, learned from the words around them (Mikolov et al. 2013)."""
     architecture: Literal["skip-gram", "cbow"] = "skip-gram"

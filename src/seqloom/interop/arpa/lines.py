@@ -20,13 +20,13 @@ LOG_10 = math.log(10.0)
 
 Ngrams = NDArray[np.int32]
 """Ids of words: [n-grams, order]."""
-Units = NDArray[np.int64]
+FixedPoint = NDArray[np.int64]
 """log10 in units of the last decimal written: -3010300 is -0.30103."""
 Parsed = tuple[Ngrams, NDArray[np.float64], NDArray[np.float64]]
 """N-grams, log10 of their probabilities, log10 of their back-off weights."""
 
 
-def spell(words: Sequence[bytes], ngrams: Ngrams, log_probs: Units, backoffs: Units) -> bytes:
+def spell(words: Sequence[bytes], ngrams: Ngrams, log_probs: FixedPoint, backoffs: FixedPoint) -> bytes:
     """One line per n-gram: log-probability, words, back-off. The highest order has no back-offs: their array is empty.
 
     `words` are by id.
@@ -60,12 +60,12 @@ def parse(ids: Mapping[bytes, int], lines: Sequence[bytes], order: int) -> Parse
     return ngrams, np.array(list(map(float, log_probs))), np.array(list(map(float, backoffs)))
 
 
-def to_units(log: NDArray[np.float32]) -> Units:
-    """Of natural logarithms."""
+def fixed_point(log: NDArray[np.float32]) -> FixedPoint:
+    """Natural logarithms as log10 in units of the last decimal."""
     log10 = np.maximum(log.astype(np.float64) / LOG_10, LOG_ZERO)
     return np.rint(log10 * 10**DECIMALS).astype(np.int64)
 
 
 def natural(log10: NDArray[np.float64]) -> NDArray[np.float32]:
-    """As natural logarithms."""
+    """log10 as natural logarithms."""
     return np.where(log10 <= LOG_ZERO, -np.inf, log10 * LOG_10).astype(np.float32)

@@ -136,8 +136,9 @@ class ArpaReader:
         for number, line in enumerate(lines, first):
             if line.startswith(b"\\"):
                 announced = self.counts[order - 1]
-                found = announced - left
-                raise self.error(f"\\data\\ announces {announced:,} {order}-grams, and here are {found:,}", number)
+                raise self.error(
+                    f"\\data\\ announces {announced:,} {order}-grams, and here are {announced - left:,}", number
+                )
             if fields := line.split():
                 left -= 1
                 if complaint := self._complaint(order, *fields):

@@ -11,11 +11,11 @@ from seqloom.interop.arpa import lines
 from seqloom.interop.arpa.lines import NAMES
 from seqloom.interop.arpa.reader import ArpaReader, Block, Parse
 from seqloom.interop.arpa.tree import build_model
-from seqloom.models.ngram import NgramModel
+from seqloom.models.ngram.model import NgramModel
 from seqloom.models.ngram.trie import LARGE
-from seqloom.text import WhitespaceTokenizer
 from seqloom.text.special import BOS, SPECIALS, UNK
 from seqloom.text.vocabulary import Vocabulary
+from seqloom.text.words import WhitespaceTokenizer
 
 
 def read_arpa(path: Path) -> tuple[NgramModel, WhitespaceTokenizer]:

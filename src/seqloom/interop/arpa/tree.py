@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from seqloom.interop.arpa.lines import Ngrams
 from seqloom.interop.arpa.reader import ArpaReader, Block, Parse
-from seqloom.models.ngram import NgramModel, Trie
-from seqloom.models.ngram.trie import Nodes
+from seqloom.models.ngram.model import NgramModel
+from seqloom.models.ngram.trie import Nodes, Trie
 
 Floats = NDArray[np.float32]
 

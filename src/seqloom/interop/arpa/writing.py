@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from seqloom.errors import DataError
-from seqloom.files import atomic_file
+from seqloom.files import atomic_bytes
 from seqloom.interop.arpa import lines
-from seqloom.interop.arpa.lines import NAMES, to_units
-from seqloom.models.ngram import NgramModel
+from seqloom.interop.arpa.lines import NAMES, fixed_point
+from seqloom.models.ngram.model import NgramModel
 from seqloom.models.ngram.trie import LARGE, Nodes, Trie
 from seqloom.text.special import BOS, PAD
 
 BLOCK = 1 << 15  # n-grams written at a time
-COMPRESSION = 4  # of gzip: twice as fast as 6, and hardly larger
 STAND_INS = {ord(" "): "▁"} | {control: chr(0x2400 + control) for control in range(32)}
 
 
@@ -40,7 +36,7 @@ def write_arpa(model: NgramModel, tokens: Sequence[str], path: Path) -> None:
         raise DataError(f"the model has {model.vocabulary_size:,} tokens, and {len(tokens):,} were given")
     spell = _speller(_written(tokens), len(model.log_probs))
     sizes = _sizes(model)
-    with atomic_file(path) as temporary, _opened(temporary) as file:
+    with atomic_bytes(path) as file:
         counts = "".join(f"ngram {order}={size}\n" for order, size in enumerate(sizes, start=1))
         file.write(f"\\data\\\n{counts}".encode())
         for order in range(1, len(sizes) + 1):
@@ -50,7 +46,7 @@ def write_arpa(model: NgramModel, tokens: Sequence[str], path: Path) -> None:
                 if order == 1:
                     log_probs[nodes == BOS] = 0.0  # as KenLM writes it; nobody asks for it
                 backoffs = model.backoffs[nodes if order < min(model.order, len(sizes)) else []]
-                file.write(spell(model.trie.ngrams(order, nodes), to_units(log_probs), to_units(backoffs)))
+                file.write(spell(model.trie.ngrams(order, nodes), fixed_point(log_probs), fixed_point(backoffs)))
         file.write(b"\n\\end\\\n")
 
 
@@ -89,17 +85,6 @@ def _sizes(model: NgramModel) -> list[int]:
     while len(sizes) > 1 and not sizes[-1] and not model.backoffs[model.trie.level(len(sizes) - 1)].any():
         sizes.pop()
     return [sizes[0] - 1, *(sizes[1:] or [0])]  # without <pad>
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    with open(path, "wb") as file:
-        if path.suffix.lower() != ".gz":
-            yield file
-            return
-        # No name and no time inside: the same model gives the same bytes.
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=COMPRESSION, fileobj=file, mtime=0) as compressed:
-            yield compressed
 
 
 def _blocks(trie: Trie, order: int) -> Iterator[Nodes]:

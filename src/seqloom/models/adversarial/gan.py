@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seqloom.config.schema import DcganPlayers, DensePlayers, GanConfig
+from seqloom.config.schema.adversarial import DcganPlayers, DensePlayers, GanConfig
 from seqloom.models.adversarial.networks import Shape, discriminator_network, generator_network
+from seqloom.models.network import Network
 
 
 class Generator(nn.Module):
@@ -55,7 +56,7 @@ class Discriminator(nn.Module):
         return logits
 
 
-class Gan(nn.Module):
+class Gan(Network):
     """Both players. The model draws images; it has no density."""
 
     def __init__(self, config: GanConfig, shape: Shape, classes: int) -> None:
@@ -72,10 +73,4 @@ class Gan(nn.Module):
 
     def decode(self, noise: Tensor, labels: Tensor | None = None) -> Tensor:
         """The images of noise vectors: [rows, channels, height, width], from 0 to 1."""
-        images: Tensor = self.generator(noise, labels)
-        return images
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return self.discriminator.output.weight.device
+        return self.generator(noise, labels)

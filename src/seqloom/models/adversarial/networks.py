@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from seqloom.config.schema import DcganPlayers, DensePlayers
+from seqloom.config.schema.adversarial import DcganPlayers, DensePlayers
 from seqloom.errors import ConfigError
 
 SLOPE = 0.2  # of LeakyReLU below 0

@@ -9,11 +9,12 @@ from torch.nn import functional as F
 from seqloom.errors import ConfigError
 from seqloom.models.energy.draws import bernoulli
 from seqloom.models.energy.units import LEAST_MEAN
+from seqloom.models.network import Network
 
 MOST_SUMMED = 20  # units whose states are summed over: 2²⁰ terms
 
 
-class BoltzmannMachine(nn.Module):
+class BoltzmannMachine(Network):
     """On-off units s, the visible ones first, with symmetric weights (Ackley, Hinton & Sejnowski 1985):
 
         E(s) = -½ sᵀ W s - bᵀ s,   W = Wᵀ, no unit connected to itself,   p(s) = exp(-E(s)/T) / Z.
@@ -35,7 +36,7 @@ class BoltzmannMachine(nn.Module):
         self.visible, self.hidden = visible, hidden
         self.halves = nn.Parameter(torch.randn(units, units) * 0.01)
         self.bias = nn.Parameter(torch.zeros(units))
-        self.blocks = [block.tolist() for block in _colours(self.edges)]
+        self.blocks = _colours(self.edges)
         self.base = nn.Parameter(torch.zeros(units), requires_grad=False)
         """The biases of independent units: where chains and annealing begin."""
 
@@ -53,11 +54,6 @@ class BoltzmannMachine(nn.Module):
     def units(self) -> int:
         """How many there are."""
         return self.visible + self.hidden
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return self.bias.device
 
     @property
     def weight(self) -> Tensor:
@@ -85,18 +81,15 @@ class BoltzmannMachine(nn.Module):
 
     def log_z(self, temperature: float = 1.0) -> float:
         """log Σ_s exp(-E(s)/T), over all states."""
-        self._summable(self.units)
         energies = self.energy(self._states(self.units)).detach().double()
         return float(torch.logsumexp(-energies / temperature, 0))
 
     def log_probs(self, temperature: float = 1.0) -> Tensor:
         """log p of all states, counted in binary, the first unit the lowest digit."""
-        self._summable(self.units)
         return F.log_softmax(-self.energy(self._states(self.units)).double() / temperature, 0)
 
     def free_energy(self, visible: Tensor) -> Tensor:
         """-log Σ_h exp(-E(v, h)), [rows], the hidden units summed over."""
-        self._summable(self.hidden)
         parts = [
             -self.energy(torch.cat([visible, hidden.expand(len(visible), -1)], 1))
             for hidden in self._states(self.hidden)
@@ -108,12 +101,15 @@ class BoltzmannMachine(nn.Module):
         return -self.free_energy(visible) - log_z
 
     def _states(self, units: int) -> Tensor:
-        numbers = torch.arange(2**units, device=self.device).unsqueeze(1)
-        return (numbers >> torch.arange(units, device=self.device) & 1).to(self.bias.dtype)
-
-    def _summable(self, units: int) -> None:
         if units > MOST_SUMMED:
             raise ConfigError(f"the states of {units} units are too many to be summed: {MOST_SUMMED} is the most")
+        return all_states(units).to(self.bias)
+
+
+def all_states(units: int, first: int = 0, last: int | None = None) -> Tensor:
+    """The states of so many on-off units, counted in binary from `first` up to `last`: [states, units]."""
+    numbers = torch.arange(first, 2**units if last is None else last)
+    return (numbers.unsqueeze(1) >> torch.arange(units) & 1).double()
 
 
 def sweep(
@@ -134,9 +130,8 @@ def fitted_base(mean: Tensor, hidden: int) -> Tensor:
     return torch.cat([torch.logit(mean, eps=LEAST_MEAN), torch.zeros(hidden)])
 
 
-def _colours(edges: Tensor) -> list[Tensor]:
+def _colours(edges: Tensor) -> list[list[int]]:
     """Blocks of units none of which are connected: each unit, most connected first, joins the first it may."""
-    blocks: list[Tensor] = []
     taken = torch.zeros(0, len(edges), dtype=torch.bool)
     for unit in torch.argsort(edges.sum(1), descending=True, stable=True).tolist():
         open_to = (~(taken & edges[unit]).any(1)).nonzero().flatten().tolist()
@@ -144,8 +139,7 @@ def _colours(edges: Tensor) -> list[Tensor]:
             taken[open_to[0], unit] = True
         else:
             taken = torch.cat([taken, F.one_hot(torch.tensor([unit]), len(edges)).bool()])
-    blocks.extend(row.nonzero().flatten() for row in taken)
-    return blocks
+    return [row.nonzero().flatten().tolist() for row in taken]
 
 
 # ------------------------------------------------------------------------------------------------------ searching

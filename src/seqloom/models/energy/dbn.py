@@ -12,9 +12,10 @@ from seqloom.data.image_batches import ImageBatch
 from seqloom.models.energy.draws import bernoulli
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
 from seqloom.models.energy.units import BernoulliUnits, LabelledUnits
+from seqloom.models.network import Network
 
 
-class DeepBeliefNetwork(nn.Module):
+class DeepBeliefNetwork(Network):
     """Layers of on-off units over a restricted Boltzmann machine (Hinton, Osindero & Teh 2006):
 
         p(v, h¹, ..., hᴸ) = p(v | h¹) ... p(hᴸ⁻² | hᴸ⁻¹) p(hᴸ⁻¹, hᴸ),
@@ -30,12 +31,9 @@ class DeepBeliefNetwork(nn.Module):
         self.recognition = nn.ModuleList(nn.Linear(below, above) for below, above in pairs)
         self.generation = nn.ModuleList(nn.Linear(above, below) for below, above in pairs)
         self.classes = classes
-        self.top = _machine(sizes[-2], sizes[-1], classes)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return self.top.device
+        nothing = torch.zeros(sizes[-2] + classes)
+        units = LabelledUnits(nothing, classes) if classes else BernoulliUnits(nothing)
+        self.top = RestrictedBoltzmannMachine(units, BernoulliUnits(torch.zeros(sizes[-1])))
 
     @torch.no_grad()
     def take(self, layer: int, machine: RestrictedBoltzmannMachine) -> None:
@@ -51,22 +49,21 @@ class DeepBeliefNetwork(nn.Module):
 
     def rise(self, visible: Tensor, layers: int | None = None) -> list[Tensor]:
         """Samples of q, from the images up through so many layers: the images first."""
-        found = [visible]
+        samples = [visible]
         for layer in list(self.recognition)[:layers]:
-            found.append(bernoulli(layer(found[-1]).sigmoid()))
-        return found
+            samples.append(bernoulli(layer(samples[-1]).sigmoid()))
+        return samples
 
     def fall(self, features: Tensor) -> list[Tensor]:
         """Samples of p, from below the top machine down to the layer over the images: the highest first."""
-        found = [features]
+        samples = [features]
         for layer in list(self.generation)[:0:-1]:
-            found.append(bernoulli(layer(found[-1]).sigmoid()))
-        return found
+            samples.append(bernoulli(layer(samples[-1]).sigmoid()))
+        return samples
 
     def picture(self, lowest: Tensor) -> Tensor:
         """The means of the pixels, given the layer over them."""
-        means: Tensor = self.generation[0](lowest).sigmoid()
-        return means
+        return self.generation[0](lowest).sigmoid()
 
     def joined(self, features: Tensor, labels: Tensor | None) -> Tensor:
         """What the top machine sees: features, and classes beside them where it knows any."""
@@ -107,23 +104,23 @@ class DeepBeliefNetwork(nn.Module):
             rising = self.rise(visible)
             for below, above, up, down in zip(rising, rising[1:], self.recognition, self.generation, strict=False):
                 total += _log_prob(down(above), below) - _log_prob(up(below), above)
-            total += self._top_log_prob(rising[-1])
+            total += torch.logsumexp(-self._energies(rising[-1]).double(), 0)
         return total / samples - log_z
-
-    def _top_log_prob(self, features: Tensor) -> Tensor:
-        if not self.classes:
-            return -self.top.free_energy(features).double()
-        numbers = torch.arange(self.classes, device=features.device)
-        by_class = [self.top.free_energy(self.joined(features, number.expand(len(features)))) for number in numbers]
-        return torch.logsumexp(-torch.stack(by_class).double(), 0)
 
     def predict(self, visible: Tensor) -> Tensor:
         """The class of the lowest free energy in the top machine, given means of the features: [rows]."""
         for layer in self.recognition:
             visible = layer(visible).sigmoid()
-        numbers = torch.arange(self.classes, device=visible.device)
-        by_class = [self.top.free_energy(self.joined(visible, number.expand(len(visible)))) for number in numbers]
-        return torch.stack(by_class).argmin(0)
+        return self._energies(visible).argmin(0)
+
+    def _energies(self, features: Tensor) -> Tensor:
+        """Free energies of the top machine, [classes, rows]; a single row of them where it has no classes."""
+        if not self.classes:
+            return self.top.free_energy(features).unsqueeze(0)
+        numbers = torch.arange(self.classes, device=features.device)
+        return torch.stack(
+            [self.top.free_energy(self.joined(features, number.expand(len(features)))) for number in numbers]
+        )
 
 
 class DeepClassifier(nn.Module):
@@ -170,7 +167,7 @@ def layer_machine(network: DeepBeliefNetwork, layer: int, mean: Tensor) -> Restr
     hidden = network.top.hidden.size if at_top else _linear(network.recognition[layer]).out_features
     labelled = at_top and network.classes > 0
     visible = LabelledUnits.fitted_with_labels(mean, network.classes) if labelled else BernoulliUnits.fitted(mean)
-    machine = RestrictedBoltzmannMachine(visible, _off(hidden))
+    machine = RestrictedBoltzmannMachine(visible, BernoulliUnits(torch.zeros(hidden)))
     if layer:
         up, down = _linear(network.recognition[layer - 1]), _linear(network.generation[layer - 1])
         if down.out_features <= hidden:
@@ -187,19 +184,9 @@ def _turn_over(machine: RestrictedBoltzmannMachine, up: nn.Linear, down: nn.Line
     machine.hidden.bias[:pixels] = down.bias.cpu()
 
 
-def _machine(visible: int, hidden: int, classes: int) -> RestrictedBoltzmannMachine:
-    nothing = torch.zeros(visible + classes)
-    units = LabelledUnits(nothing, classes) if classes else BernoulliUnits(nothing)
-    return RestrictedBoltzmannMachine(units, _off(hidden))
-
-
 def _linear(layer: nn.Module) -> nn.Linear:
     assert isinstance(layer, nn.Linear)
     return layer
-
-
-def _off(size: int) -> BernoulliUnits:
-    return BernoulliUnits(torch.zeros(size))
 
 
 def _log_prob(logits: Tensor, values: Tensor) -> Tensor:

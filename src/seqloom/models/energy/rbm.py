@@ -8,19 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from seqloom.config.schema import RbmConfig
-from seqloom.models.energy.units import BernoulliUnits, GaussianPixels, GaussianUnits, Hidden, Visible
+from seqloom.config.schema.energy import RbmConfig
+from seqloom.models.energy.units import BernoulliUnits, GaussianUnits, GaussianVisibleUnits, Hidden, Visible
+from seqloom.models.network import Network
 
 SPREAD = 0.01  # of the first weights (Hinton 2012)
 
 
-class RestrictedBoltzmannMachine(nn.Module):
+class RestrictedBoltzmannMachine(Network):
     """Visible units v and hidden units h, with no connections within a layer (Smolensky 1986; Hinton 2002):
 
         E(v, h) = E_v(v) + E_h(h) - s(v)ᵀ W h,      p(v, h) = exp(-E(v, h)) / Z,
         F(v) = -log Σ_h exp(-E(v, h)),              p(v) = exp(-F(v)) / Z,
 
-    where s(v) is v, or v/σ² of Gaussian pixels. Given one layer, the units of the other are independent.
+    where s(v) is v, or v/σ² of Gaussian visible units. Given one layer, the units of the other are independent.
     """
 
     def __init__(self, visible: Visible, hidden: Hidden) -> None:
@@ -30,27 +31,22 @@ class RestrictedBoltzmannMachine(nn.Module):
         """The visible units before learning, independent of one another: where chains and annealing begin."""
         self.weight = nn.Parameter(torch.randn(visible.size, hidden.size) * SPREAD)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return self.weight.device
-
-    def tell_hidden(self, visible: Tensor) -> Tensor:
-        """What the visible units tell the hidden ones: s(v)ᵀ W, [rows, hidden]."""
+    def hidden_drive(self, visible: Tensor) -> Tensor:
+        """How the visible units drive the hidden ones: s(v)ᵀ W, [rows, hidden]."""
         return self.visible.scaled(visible) @ self.weight
 
-    def tell_visible(self, hidden: Tensor) -> Tensor:
-        """What the hidden units tell the visible ones: s(W h), [rows, visible]."""
+    def visible_drive(self, hidden: Tensor) -> Tensor:
+        """How the hidden units drive the visible ones: s(W h), [rows, visible]."""
         return self.visible.scaled(hidden @ self.weight.T)
 
     def energy(self, visible: Tensor, hidden: Tensor) -> Tensor:
         """E(v, h), [rows]"""
-        together = (self.tell_hidden(visible) * hidden).sum(1)
+        together = (self.hidden_drive(visible) * hidden).sum(1)
         return self.visible.energy(visible) + self.hidden.energy(hidden) - together
 
     def free_energy(self, visible: Tensor) -> Tensor:
         """F(v), [rows]"""
-        return self.visible.energy(visible) - self.hidden.cumulant(self.tell_hidden(visible))
+        return self.visible.energy(visible) - self.hidden.cumulant(self.hidden_drive(visible))
 
     def log_prob(self, visible: Tensor, log_z: float) -> Tensor:
         """log p(v) = -F(v) - log Z, [rows]"""
@@ -58,11 +54,11 @@ class RestrictedBoltzmannMachine(nn.Module):
 
     def hidden_mean(self, visible: Tensor) -> Tensor:
         """E[h | v]"""
-        return self.hidden.mean(self.tell_hidden(visible))
+        return self.hidden.mean(self.hidden_drive(visible))
 
     def visible_mean(self, hidden: Tensor) -> Tensor:
         """E[v | h]"""
-        return self.visible.mean(self.tell_visible(hidden))
+        return self.visible.mean(self.visible_drive(hidden))
 
     def sample_hidden(self, visible: Tensor) -> Tensor:
         """h ~ p(h | v)"""
@@ -84,8 +80,8 @@ class RestrictedBoltzmannMachine(nn.Module):
 
     def noise(self, rows: int) -> Tensor:
         """Visible units drawn from the base: each pixel as in the data, but independent of the others."""
-        told = torch.zeros(rows, self.base.size, device=self.device, dtype=self.weight.dtype)
-        return self.base.sample(self.base.mean(told))
+        no_drive = torch.zeros(rows, self.base.size, device=self.device, dtype=self.weight.dtype)
+        return self.base.sample(self.base.mean(no_drive))
 
     def pseudo_log_prob(self, visible: Tensor) -> Tensor:
         """An estimate of Σ_i log p(v_i | all other v), from one pixel of each row at random; for on-off pixels.
@@ -101,14 +97,14 @@ class RestrictedBoltzmannMachine(nn.Module):
 
         Each side is the visible units and E[h | v]. For the weights it is Σ s(v')ᵀ E[h | v'] - Σ s(v)ᵀ E[h | v].
         """
-        told: tuple[Tensor, Tensor] = (data[0], model[0])  # only Gaussian pixels look
-        if isinstance(self.visible, GaussianPixels):
-            told = (self.tell_visible(data[1]), self.tell_visible(model[1]))
+        drives: tuple[Tensor, Tensor] = (data[0], model[0])  # any: only Gaussian visible units look at them
+        if isinstance(self.visible, GaussianVisibleUnits):
+            drives = (self.visible_drive(data[1]), self.visible_drive(model[1]))
         by_layer = {
-            "visible": self.visible.contrast(data[0], model[0], told),
-            "hidden": self.hidden.contrast(data[1], model[1], told),
+            "visible": self.visible.contrast(data[0], model[0], drives),
+            "hidden": self.hidden.contrast(data[1], model[1], drives),
         }
-        gradients = {f"{layer}.{name}": each for layer, found in by_layer.items() for name, each in found.items()}
+        gradients = {f"{layer}.{name}": each for layer, own in by_layer.items() for name, each in own.items()}
         by_model = self.visible.scaled(model[0]).T @ model[1]
         gradients["weight"] = by_model.addmm_(self.visible.scaled(data[0]).T, data[1], alpha=-1)
         return gradients
@@ -117,7 +113,7 @@ class RestrictedBoltzmannMachine(nn.Module):
 def build_rbm(config: RbmConfig, mean: Tensor, variance: Tensor) -> RestrictedBoltzmannMachine:
     """The machine of a configuration, with fresh weights; its visible biases are those of independent pixels."""
     gaussian = config.visible == "gaussian"
-    visible = GaussianPixels.fitted(mean, variance) if gaussian else BernoulliUnits.fitted(mean)
+    visible = GaussianVisibleUnits.fitted(mean, variance) if gaussian else BernoulliUnits.fitted(mean)
     nothing = torch.zeros(config.size)
     hidden = GaussianUnits(nothing) if config.hidden == "gaussian" else BernoulliUnits(nothing)
     return RestrictedBoltzmannMachine(visible, hidden)

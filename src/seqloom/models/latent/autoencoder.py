@@ -11,7 +11,7 @@ from seqloom.data.image_batches import ImageBatch
 from seqloom.models.latent.coder import Coder
 from seqloom.models.latent.likelihoods import BernoulliPixels
 from seqloom.models.latent.noise import corrupt
-from seqloom.nn.image_layers import ConvolutionDecoder, ConvolutionEncoder, DenseDecoder, DenseEncoder, Shape
+from seqloom.nn.image_layers import DenseDecoder, DenseEncoder, ImageConvolutionDecoder, ImageConvolutionEncoder, Shape
 
 
 class Autoencoder(Coder):
@@ -33,8 +33,7 @@ class Autoencoder(Coder):
 
     def transform(self, images: Tensor) -> Tensor:
         """[rows, size]"""
-        codes: Tensor = self.code(self.encoder(images))
-        return codes
+        return self.code(self.encoder(images))
 
     def decode(self, codes: Tensor) -> Tensor:
         """[rows, channels, height, width], from 0 to 1"""
@@ -49,15 +48,15 @@ class Autoencoder(Coder):
         return F.mse_loss(torch.sigmoid(logits.float()), batch.images, reduction="sum")
 
 
-def build_encoder(config: NetworksConfig, shape: Shape) -> DenseEncoder | ConvolutionEncoder:
+def build_encoder(config: NetworksConfig, shape: Shape) -> DenseEncoder | ImageConvolutionEncoder:
     """The network from images to features."""
     if isinstance(config, DenseNetworks):
         return DenseEncoder(shape, config.sizes, config.activation)
-    return ConvolutionEncoder(shape, config.channels, config.activation)
+    return ImageConvolutionEncoder(shape, config.channels, config.activation)
 
 
-def build_decoder(config: NetworksConfig, size: int, shape: Shape) -> DenseDecoder | ConvolutionDecoder:
+def build_decoder(config: NetworksConfig, size: int, shape: Shape) -> DenseDecoder | ImageConvolutionDecoder:
     """The network from vectors of `size` to images: the encoder's layers in reverse."""
     if isinstance(config, DenseNetworks):
         return DenseDecoder(size, config.sizes[::-1], shape, config.activation)
-    return ConvolutionDecoder(size, config.channels, shape, config.activation)
+    return ImageConvolutionDecoder(size, config.channels, shape, config.activation)

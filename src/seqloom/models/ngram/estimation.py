@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from seqloom.config.schema import NgramModelConfig
+from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.models.ngram.counting import Counts
 from seqloom.models.ngram.model import NgramModel
 from seqloom.models.ngram.parallel import blocks, each
@@ -54,23 +54,27 @@ def estimate(counts: Counts, config: NgramModelConfig, space: Workspace | None =
         adjust(counts, links)
     vocabulary = trie.vocabulary_size - 2  # all that can come next: not <pad>, not <bos>
 
-    # A link is read once, for the probability that then takes its place; so is a count, before its n-gram is a context.
+    # Large models need the memory: results are written over what they are made from. The link of an n-gram is read
+    # once, for the probability that then takes its place. Its count is read with its order; its back-off weight, which
+    # takes the place of the count, comes with the order above, when the n-gram is a context.
     probs = _in_place(links, space)
     backoffs = _in_place(counts.counts, space)[: trie.levels[-2]]
     work = _Work(trie, counts.counts, links, dropped, vocabulary, probs, backoffs)
     figures = []
     for order in range(1, trie.order + 1):
         counts_of_counts = _counts_of_counts(counts, order, last.get(order))
-        found = rule(config, order, counts_of_counts, vocabulary)
+        order_rule = rule(config, order, counts_of_counts, vocabulary)
         if config.smoothing == "stupid-backoff":
             work.relative_frequencies(order, config.backoff)
         elif config.smoothing == "additive" and order < trie.order:
-            work.uniform(order, found)
+            work.uniform(order, order_rule)
         elif order == 1:
-            work.unigrams(found)
+            work.unigrams(order_rule)
         else:
-            work.interpolate(trie.level(order - 1), found)
-        figures.append(OrderFigures(*kept[order - 1], counts_of_counts, list(found.discounts), found.fallback))
+            work.interpolate(trie.level(order - 1), order_rule)
+        figures.append(
+            OrderFigures(*kept[order - 1], counts_of_counts, list(order_rule.discounts), order_rule.fallback)
+        )
 
     each(lambda part: _log(probs[part]), blocks(slice(0, len(probs))))
     each(lambda part: _log(backoffs[part]), blocks(slice(0, len(backoffs))))
@@ -82,7 +86,11 @@ def estimate(counts: Counts, config: NgramModelConfig, space: Workspace | None =
 
 @dataclass(frozen=True)
 class _Work:
-    """The arrays of an estimation; `probs` and `backoffs` are filled order by order, from below."""
+    """The arrays of an estimation; `probs` and `backoffs` are filled order by order, from below.
+
+    Each method works out the formula of `smoothing` for one order: `used` is a, `taken` d(a), `freed` g, and the rule
+    gives d and ε.
+    """
 
     trie: Trie
     used: NDArray[np.integer]
@@ -92,31 +100,31 @@ class _Work:
     probs: NDArray[np.float32]
     backoffs: NDArray[np.float32]
 
-    def unigrams(self, found: Rule) -> None:
+    def unigrams(self, rule: Rule) -> None:
         """p(w), interpolated with the uniform distribution."""
         used = self.used[self.trie.level(1)].astype(np.int64)
         used[[PAD, BOS]] = 0
-        taken = found.discounted(used)
-        total = used.sum() + found.added
-        uniform = (taken.sum() + found.added) / total / self.vocabulary
+        taken = rule.discounted(used)
+        total = used.sum() + rule.added
+        uniform = (taken.sum() + rule.added) / total / self.vocabulary
         self.probs[self.trie.level(1)] = (used - taken) / total + uniform
         self.probs[[PAD, BOS]] = 0.0
 
-    def interpolate(self, contexts: slice, found: Rule) -> None:
-        """p(w | h) for all h among `contexts`, interpolated with p(w | h')."""
+    def interpolate(self, contexts: slice, rule: Rule) -> None:
+        """p(w | h) for all h among `contexts`, interpolated with p(w | h'): (a - d)/A + g/A · p(w | h')."""
         if len(self.trie.words) >= LARGE:
-            self._interpolate_compiled(contexts, found)
+            self._interpolate_compiled(contexts, rule)
             return
 
         def work(block: slice) -> None:
             first = self.trie.first[block.start : block.stop + 1].astype(np.int64)
             children = slice(int(first[0]), int(first[-1]))
             used = self.used[children]
-            taken = found.discounted(used)
+            taken = rule.discounted(used)
             if self.dropped is not None:  # what is dropped gives all its mass to the lower order
                 taken = np.where(self.dropped[children], used, taken)
-            total = _sums(used, first) + found.added
-            freed = _sums(taken, first) + found.added
+            total = _sums(used, first) + rule.added
+            freed = _sums(taken, first) + rule.added
             continued = first[1:] > first[:-1]
             weight = np.divide(freed, total, out=np.ones(len(total)), where=continued)
             self.backoffs[block] = weight  # 1 for a context that was never continued
@@ -126,16 +134,17 @@ class _Work:
 
         each(work, blocks(contexts))
 
-    def _interpolate_compiled(self, contexts: slice, found: Rule) -> None:
+    def _interpolate_compiled(self, contexts: slice, rule: Rule) -> None:
         from seqloom.models.ngram.kernels import interpolate
 
         dropped = np.empty(0, bool) if self.dropped is None else self.dropped
         arrays = (self.trie.first, self.used, dropped, self.links, self.probs, self.backoffs)
-        table = np.array([0.0, *found.discounts])
-        each(lambda part: interpolate(*arrays, table, found.added, part.start, part.stop), blocks(contexts))
+        table = np.array([0.0, *rule.discounts])
+        each(lambda part: interpolate(*arrays, table, rule.added, part.start, part.stop), blocks(contexts))
 
-    def uniform(self, order: int, found: Rule) -> None:
-        """Additive smoothing has no lower orders: below the highest all words are alike, but at the start of a unit."""
+    def uniform(self, order: int, rule: Rule) -> None:
+        """Additive smoothing backs off from the highest order to the uniform distribution at once, so that the orders
+        between have nothing to say. Only after `<bos>`, where no longer context is to be had, they are estimated."""
         level, after_start = self.trie.level(order), begun(self.trie, order)
         if order == 1:
             after_start = slice(PAD, BOS + 1)
@@ -143,7 +152,7 @@ class _Work:
         else:
             contexts = self.trie.level(order - 1)
             inside = begun(self.trie, order - 1)
-            self.interpolate(inside, found)
+            self.interpolate(inside, rule)
             self.backoffs[contexts.start : inside.start] = 1.0
             self.backoffs[inside.stop : contexts.stop] = 1.0
         self.probs[level.start : after_start.start] = 1 / self.vocabulary
@@ -204,14 +213,15 @@ def _last_ngrams(counts: Counts) -> dict[int, tuple[int, int]]:
     rank = counts.appearance.astype(np.int64)
     rank[EOS], rank[BOS] = -1, -2  # KenLM's first words
     newest = int(rank.argmax())
-    found: list[list[int]] = []
+    candidates: list[list[int]] = []
     for order in range(1, trie.order + 1):
         level = begun(trie, order) if order < trie.order else trie.level(order)
         nodes = level.start + np.flatnonzero(trie.words[level] == newest)
-        found += trie.ngrams(order, nodes).tolist()
-    if not found:
+        candidates += trie.ngrams(order, nodes).tolist()
+    if not candidates:
         return {}
-    ngram = max(found, key=lambda words: [rank[word] for word in reversed(words)] + [-2] * (trie.order - len(words)))
+    padding = [-2] * trie.order  # a shorter n-gram begins with <bos>, which comes before all words
+    ngram = max(candidates, key=lambda words: ([rank[word] for word in reversed(words)] + padding)[: trie.order])
     last = {}
     for order in range(1, min(len(ngram), trie.order - 1) + 1):
         node = ngram[-order]
@@ -223,16 +233,16 @@ def _last_ngrams(counts: Counts) -> dict[int, tuple[int, int]]:
 
 def _counts_of_counts(counts: Counts, order: int, last: tuple[int, int] | None) -> list[int]:
     """How many n-grams of an order have a count of 1, 2, 3, 4; `last` is one with another count than its own."""
-    found = np.zeros(6, np.int64)
+    histogram = np.zeros(6, np.int64)
     for part in blocks(counts.trie.level(order)):
-        found += np.bincount(np.minimum(counts.counts[part], 5), minlength=6)
+        histogram += np.bincount(np.minimum(counts.counts[part], 5), minlength=6)
     if order == 1:
-        found[min(counts.counts[BOS], 5)] -= 1  # <bos> is no word that could come next
+        histogram[min(counts.counts[BOS], 5)] -= 1  # <bos> is no word that could come next
     if last is not None:
         node, seen = last
-        found[min(counts.counts[node], 5)] -= 1
-        found[min(seen, 5)] += 1
-    return found[1:5].tolist()
+        histogram[min(counts.counts[node], 5)] -= 1
+        histogram[min(seen, 5)] += 1
+    return histogram[1:5].tolist()
 
 
 def _dropped(counts: Counts, thresholds: list[int]) -> NDArray[np.bool_] | None:

@@ -1,7 +1,17 @@
-"""The compiled loops of counting. Each works on a part of the arrays and lets go of Python's lock: threads share them.
+"""The compiled loops of n-gram models: counting, estimating and scoring.
 
-`stream` is `<eos>` followed by the text's units, each ending in `<eos>`. The window at position p begins with the token
-there, `<bos>` where it is `<eos>`, and goes on to the next `<eos>` or the highest order.
+Each works on a part of the arrays and lets go of Python's lock: threads share them. A trie (`trie.Trie`) comes as its
+arrays: `words[node]` is the last word of an n-gram, `first[node]` to `first[node + 1]` are the nodes that continue it.
+
+Counting. `stream` is `<eos>` followed by the text's units, each ending in `<eos>`. The window at position p begins with
+the token there, `<bos>` where it is `<eos>`, and goes on to the next `<eos>` or the highest order. A window is stood
+for by its position: nothing is copied. The loops run in this order, and all but the first two in ranges of first
+tokens, which threads share:
+
+    count_first_tokens      how many windows begin with each token
+    place_by_first_token    their positions, those with the same first token side by side
+    sort_tokens             sort the positions of each token by what follows, note how much neighbours share
+    fill_trie               walk along the sorted windows, and write a node wherever an n-gram begins
 """
 
 from __future__ import annotations
@@ -18,7 +28,7 @@ Array = NDArray[Any]
 BOS = 2  # plain numbers: a compiled function keeps the value that a global had
 EOS = 3
 SMALL = 24  # below this, insertion sort
-STRIDE = 512  # tokens scored together
+STRIDE = 512  # questions to memory at a time: enough to keep it busy, few enough that the answers stay in the cache
 
 
 @compiled
@@ -32,7 +42,7 @@ def count_first_tokens(stream: Array, heads: Array) -> None:
 @compiled
 def place_by_first_token(stream: Array, starts: Array, positions: Array) -> None:
     """Put every window's position into the stretch of its first token, `starts[token]` to `starts[token + 1]`."""
-    ends = starts.copy()
+    ends = starts.copy()  # where the next position of each token goes
     for position in range(stream.size - 1):
         token = stream[position]
         if token == EOS:
@@ -43,8 +53,12 @@ def place_by_first_token(stream: Array, starts: Array, positions: Array) -> None
 
 @compiled
 def sort_pairs(keys: Array, values: Array, low: int, high: int) -> None:
-    """Sort keys[low:high], and values along with them: quicksort that leaves short stretches to insertion sort."""
-    stack = np.empty(128, np.int64)
+    """Sort keys[low:high], and values along with them: quicksort that leaves short stretches to insertion sort.
+
+    The pivot is the median of the first, the middle and the last key. Keys equal to it are exchanged too: many equal
+    keys, which n-grams have, are then cut in the middle and not into everything and nothing.
+    """
+    stack = np.empty(128, np.int64)  # stretches that wait, as pairs; the shorter goes first, so 64 are always enough
     depth = 0
     while True:
         while high - low > SMALL:
@@ -62,7 +76,7 @@ def sort_pairs(keys: Array, values: Array, low: int, high: int) -> None:
                     values[left], values[right] = values[right], values[left]
                     left += 1
                     right -= 1
-            # The longer part waits, so that few ever do.
+            # The longer part waits. What is at hand is halved at least, so no more than log2(high - low) ever wait.
             if right + 1 - low > high - left:
                 stack[depth], stack[depth + 1] = low, right + 1
                 low = left
@@ -87,11 +101,11 @@ def sort_pairs(keys: Array, values: Array, low: int, high: int) -> None:
 def sort_windows(stream: Array, positions: Array, keys: Array, order: int, bits: int) -> None:
     """Sort the windows at `positions`, which agree on their first token.
 
-    As many of the next tokens as fit are packed into one number and sorted by it; where windows agree on all of them,
-    the tokens after them decide.
+    As many of the next tokens as fit are packed into one number, the first in the highest bits, and sorted by it; where
+    windows agree on all of them, the tokens after them decide. What lies beyond `<eos>` counts as 0, whatever is there.
     """
     packed = 63 // bits
-    todo = [(0, positions.size, 1)]
+    todo = [(0, positions.size, 1)]  # stretches that agree on so many tokens
     while todo:
         low, high, offset = todo.pop()
         until = min(offset + packed, order)
@@ -115,7 +129,7 @@ def sort_windows(stream: Array, positions: Array, keys: Array, order: int, bits:
             while last < high and keys[last] == keys[first]:
                 last += 1
             if last - first > 1:
-                ended = False
+                ended = False  # windows that agree up to <eos> are equal: there is nothing left to sort
                 for place in range(offset, until):
                     ended |= stream[positions[first] + place] == EOS
                 if not ended:
@@ -137,7 +151,8 @@ def sort_tokens(
 ) -> None:
     """Sort the windows that begin with the tokens from `low` to `high`.
 
-    `shared` gets how many tokens each window shares with the one before; `sizes` how many n-grams of each order begin.
+    `shared` gets how many tokens each window shares with the one before, `order` where it is the same; `sizes` how many
+    n-grams of each order begin: one of every length from `shared` + 1 to the end of the window.
     """
     longest = 0
     for token in range(low, high):
@@ -160,7 +175,7 @@ def sort_tokens(
             while place < order:
                 sizes[place] += 1
                 place += 1
-                if stream[position + place - 1] == EOS and place > 1:
+                if stream[position + place - 1] == EOS:
                     break
             shared[index] = same
 
@@ -179,7 +194,12 @@ def fill_trie(
     first: Array,
     counts: Array,
 ) -> None:
-    """Write the n-grams that begin with the tokens from `low` to `high`; `ends[n - 1]` is where those of order n go."""
+    """Write the n-grams that begin with the tokens from `low` to `high`; `ends[n - 1]` is where those of order n go.
+
+    Along the sorted windows, an n-gram is open from the first window that begins with it to the last; how many there
+    are is its count. A window that shares k tokens with the one before closes the open n-grams of more than k tokens,
+    and opens its own.
+    """
     begins = np.zeros(order, np.int64)  # the window at which the open n-gram of each order began
     open_until = 0  # how many orders are open
     for token in range(low, high):
@@ -201,7 +221,7 @@ def fill_trie(
                 ends[place] = node + 1
                 begins[place] = index
                 if place + 1 < order:
-                    first[node] = ends[place + 1]
+                    first[node] = ends[place + 1]  # its continuations come next in the order above
                 place += 1
                 if word == EOS:
                     break
@@ -218,7 +238,8 @@ def link_suffixes(words: Array, first: Array, links: Array, low: int, high: int)
     """For the continuations of the nodes from `low` to `high`, the nodes without their first words.
 
     Those of the nodes themselves are in `links` already. Both a node's continuations and its suffix's are sorted, and
-    the first are all among the second: one walk over both, in leaps.
+    the first are all among the second: one walk over both. It goes in leaps, of 1, 2, 4, ... as long as they do not go
+    too far, and then of half as much each time: a suffix usually has far more continuations than are looked for.
     """
     begins = np.empty(STRIDE, np.int64)
     ends = np.empty(STRIDE, np.int64)
@@ -263,7 +284,13 @@ def interpolate(
     low: int,
     high: int,
 ) -> None:
-    """p(w | h) for the contexts h from `low` to `high`, as `estimation._Work.interpolate` states it."""
+    """p(w | h) for the contexts h from `low` to `high`:
+
+        p(w | h) = (a(hw) - d(a(hw))) / A + g/A · p(w | h'),    A = Σ_v a(hv) + ε,  g = Σ_v d(a(hv)) + ε
+
+    a: `used`; d: `table`, by counts up to 3; ε: `added`; p(w | h'): that of the n-gram's suffix, `links`. `dropped`
+    n-grams give their whole count to g. `backoffs` gets g/A, and 1 for a context that nothing follows.
+    """
     for context in range(low, high):
         begin, end = first[context], first[context + 1]
         if begin == end:
@@ -283,7 +310,8 @@ def interpolate(
 
 @compiled
 def next_log_probs(words: Array, first: Array, log_probs: Array, contexts: Array, given_up: Array, out: Array) -> None:
-    """As `NgramModel.next_log_probs` states it."""
+    """As `NgramModel.next_log_probs`: all words backed off to unigrams, then, from the shortest context to the longest,
+    those that the context was seen with. A context below 0 is not in the model, or reaches back too far."""
     for row in range(len(out)):
         for word in range(out.shape[1]):
             out[row, word] = log_probs[word] + given_up[row, 0]
@@ -310,8 +338,12 @@ def score(
 ) -> None:
     """log p of targets[low:high], as `scoring.score_tokens` states it; the first input is `<bos>`.
 
+    From the shortest context to the longest: where the n-gram is in the model its log-probability is the score so far;
+    where it is not, the back-off weight of its context is added. A context is a node, or -1 if it is not in the model,
+    or -2 if it would reach back before `<bos>`.
+
     A few hundred tokens at a time take each step together: memory is slow to answer one question, and not much slower
-    to answer many that do not wait for each other.
+    to answer many that do not wait for each other. Hence the many short loops: each asks one question per token.
     """
     contexts = np.empty(STRIDE, np.int64)
     begins = np.empty(STRIDE, np.int64)
@@ -331,7 +363,7 @@ def score(
                 begins[index] = first[context]
                 # Words are sorted and differ: word w is at most the w-th, and frequent words have small numbers.
                 sizes[index] = min(first[context + 1] - first[context], targets[start + index] + 1)
-            for index in range(count):
+            for index in range(count):  # the first step of every binary search, for the same reason
                 middles[index] = words[min(begins[index] + (sizes[index] >> 1), last)]
             for index in range(count):
                 nodes[index] = contexts[index]

@@ -64,8 +64,8 @@ class NgramModel(Autoregressive):
             return after
         after[:, 0] = tokens
         shorter = contexts[:, :-1]
-        found = self.trie.find(shorter.ravel(), np.repeat(tokens, self.order - 2)).reshape(shorter.shape)
-        after[:, 1:] = np.where(shorter == NO_HISTORY, NO_HISTORY, found)
+        nodes = self.trie.find(shorter.ravel(), np.repeat(tokens, self.order - 2)).reshape(shorter.shape)
+        after[:, 1:] = np.where(shorter == NO_HISTORY, NO_HISTORY, nodes)
         return after
 
     def next_log_probs(self, contexts: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -102,9 +102,7 @@ class NgramModel(Autoregressive):
         scores[inside] = self.unit_log_probs(rows[inside], inside.sum(axis=1))
         return torch.from_numpy(scores)
 
-    def unit_log_probs(
-        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], batch_tokens: int = 0
-    ) -> NDArray[np.float32]:
+    def unit_log_probs(self, tokens: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.float32]:
         """log p of every token of many units, one after the other in `tokens`, each from its own beginning.
 
         All at once: no unit waits for another, so there are no batches.

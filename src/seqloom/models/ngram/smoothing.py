@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from seqloom.config.schema import NgramModelConfig
+from seqloom.config.schema.ngram import NgramModelConfig
 
 FALLBACK = (0.5, 1.0, 1.5)
 """Discounts where the counts of counts give none, as KenLM's `--discount_fallback`."""

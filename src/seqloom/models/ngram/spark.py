@@ -24,17 +24,17 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from seqloom.config.schema import CharacterText, TextConfig, WhitespaceText, WordText
+from seqloom.config.schema.text import CharacterText, TextConfig, WhitespaceText, WordText
 from seqloom.data.corpora import resolve
 from seqloom.errors import ConfigError, DataError, SeqloomError, UserError
 from seqloom.models.ngram.counting import Counts, counts_of_windows, sorted_windows
+from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.chunks import in_chunks
 from seqloom.text.kinds import KINDS, train_tokenizer
 from seqloom.text.reading import read_lines
 from seqloom.text.special import EOS, SPECIALS
-from seqloom.text.tokenizer import Tokenizer, empty_corpus
-from seqloom.text.vocabulary import Vocabulary
-from seqloom.text.words import split_words
+from seqloom.text.tokenizer import Tokenizer, VocabularyTokenizer
+from seqloom.text.words import WhitespaceTokenizer, WordTokenizer
 
 if TYPE_CHECKING:
     from pyspark import RDD, Accumulator
@@ -48,7 +48,9 @@ DISTINCT = 1 << 20  # different tokens that a worker counts before it passes the
 Block = tuple[NDArray[np.int32], NDArray[np.int64]]
 """Distinct windows in order, and how often each was seen."""
 
-SPLITS: dict[str, Callable[[str], list[str]]] = {"words": split_words, "whitespace": str.split, "characters": list}
+COUNTED: dict[str, type[VocabularyTokenizer]] = {
+    kind.kind: kind for kind in (WordTokenizer, WhitespaceTokenizer, CharacterTokenizer)
+}
 
 
 # ------------------------------------------------------------------------------------------------------- session
@@ -167,36 +169,32 @@ class SparkText:
         Words and characters are counted by the workers. Subwords are learnt here, from all lines one after the other.
         """
         with _spark_errors():
-            if not isinstance(config, WordText | WhitespaceText | CharacterText):
-                return train_tokenizer(config, self._stream())
-            contents = {"lowercase": config.lowercase, "vocabulary": self._vocabulary(config).ordinary}
-            return KINDS[config.kind].from_contents(contents)
+            if isinstance(config, WordText | WhitespaceText | CharacterText):
+                return self._counted(config)
+            return train_tokenizer(config, self._stream())
 
     def _stream(self) -> Iterator[str]:
         broken = self._counter()
         yield from self._lines(broken).toLocalIterator()
         self._refuse(broken)
 
-    def _vocabulary(self, config: WordText | WhitespaceText | CharacterText) -> Vocabulary:
+    def _counted(self, config: WordText | WhitespaceText | CharacterText) -> Tokenizer:
         broken = self._counter()
-        split, lowercase, min_count = SPLITS[config.kind], config.lowercase, config.min_count
+        kind, lowercase, min_count = COUNTED[config.kind], config.lowercase, config.min_count
         counts = (
-            self._lines(broken).mapPartitions(lambda lines: _count_tokens(lines, split, lowercase)).reduceByKey(add)
+            self._lines(broken)
+            .mapPartitions(lambda lines: _count_tokens(lines, kind.split, lowercase))
+            .reduceByKey(add)
         )
         frequent = counts.filter(lambda pair: pair[1] >= min_count)
         if config.max_size is None:
             pairs = frequent.collect()
         else:
-            pairs = frequent.takeOrdered(config.max_size + len(SPECIALS), lambda pair: (-pair[1], pair[0]))
+            pairs = frequent.takeOrdered(config.max_size + len(SPECIALS), _most_frequent_first)
         self._refuse(broken)
-        vocabulary = Vocabulary.from_counts(dict(pairs), min_count, config.max_size)
-        if not vocabulary.ordinary:
-            if counts.isEmpty():
-                raise empty_corpus()
-            raise DataError(
-                f"no token of the training text is seen {min_count} times; lower text.min_count or give more text"
-            )
-        return vocabulary
+        # Where none is frequent enough, one that is not makes the error say how frequent it is.
+        pairs = pairs or counts.takeOrdered(1, _most_frequent_first)
+        return kind.of_counts(dict(pairs), lowercase, min_count, config.max_size)
 
     def count_ngrams(self, tokenizer: Tokenizer, order: int) -> Counts:
         """Count the n-grams of up to `order` tokens: what `count` gives for the same lines."""
@@ -220,10 +218,10 @@ class SparkText:
         """The tokens numbered as they are first seen, the files read in the order in which they were named."""
         rows = self._table().select("value", "_metadata.file_path", "_metadata.file_block_start").rdd
         named = [_plain(re.sub(r"\\(.)", r"\1", path)) for path in self.paths]  # without the marks against patterns
-        found = rows.mapPartitions(lambda rows: _first_seen(rows, document, named)).reduceByKey(min).collect()
-        found.sort(key=lambda pair: pair[1])
+        first_seen = rows.mapPartitions(lambda rows: _first_seen(rows, document, named)).reduceByKey(min).collect()
+        first_seen.sort(key=lambda pair: pair[1])
         appearance = np.full(vocabulary_size, -1)
-        appearance[[token for token, _ in found]] = np.arange(len(found))
+        appearance[[token for token, _ in first_seen]] = np.arange(len(first_seen))
         return appearance
 
     def _table(self) -> DataFrame:
@@ -247,8 +245,8 @@ class SparkText:
         """An error that names the file if a line was not UTF-8."""
         if not broken.value:
             return
-        found = self._table().filter("not is_valid_utf8(value)").select("_metadata.file_path").head()
-        address = found[0] if found else ", ".join(self.paths)
+        row = self._table().filter("not is_valid_utf8(value)").select("_metadata.file_path").head()
+        address = row[0] if row else ", ".join(self.paths)
         if address.startswith("file:"):
             deque(read_lines(Path(unquote(urlsplit(address).path))), maxlen=0)  # its error names the line and the byte
         raise DataError(
@@ -263,7 +261,7 @@ def _plain(address: str) -> str:
 
 
 def _location(name: str) -> str:
-    """A file as Spark is told of it; what Spark would refuse in its own words or pass over in silence is refused."""
+    """The address of a file for Spark; what Spark would refuse in its own words or pass over in silence is refused."""
     if "://" in name:
         location = name
     else:
@@ -300,6 +298,11 @@ def _count_tokens(
             yield from counts.items()
             counts.clear()
     yield from counts.items()
+
+
+def _most_frequent_first(pair: tuple[str, int]) -> tuple[int, str]:
+    token, count = pair
+    return -count, token
 
 
 def _encode(lines: Iterable[str], document: dict[str, Any]) -> Iterator[NDArray[np.uint32]]:

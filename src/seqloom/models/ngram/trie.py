@@ -75,8 +75,8 @@ class Trie:
             smaller = (self.words[np.minimum(middle, last)] < words) & (low < high)
             low = np.where(smaller, middle + 1, low)
             high = np.where(smaller, high, middle)
-        found = (low < end) & (self.words[np.minimum(low, last)] == words)
-        return np.where(found, low, ABSENT)
+        present = (low < end) & (self.words[np.minimum(low, last)] == words)
+        return np.where(present, low, ABSENT)
 
     def ngrams(self, order: int, nodes: Nodes | None = None) -> NDArray[np.int32]:
         """The n-grams of one order, or those of some of its nodes, spelled out: [n-grams, order]."""

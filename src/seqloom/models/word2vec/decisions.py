@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,11 @@ from seqloom.models.word2vec.sampling import alias_table
 from seqloom.text.codes import huffman_codes
 
 
-@dataclass(frozen=True)
-class Decisions:
-    """The decisions that belong to each word, and how noise words are drawn beside them."""
+class Decisions(NamedTuple):
+    """The decisions that belong to each word, and how noise words are drawn beside them.
+
+    A tuple, for the compiled loops take it as it is.
+    """
 
     starts: NDArray[np.int64]
     """Those of word w are from starts[w] to starts[w + 1]. [V + 1]"""

@@ -19,8 +19,8 @@ Tokens = NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True)
-class Part:
-    """What came of one batch of words."""
+class LearnedBatch:
+    """A batch of words that was read and learned from."""
 
     tokens: int
     loss: float
@@ -38,7 +38,7 @@ def count_tokens(tokens: Tokens, words: int) -> NDArray[np.int64]:
 
 def learn_pass(
     model: Word2Vec, tokens: Tokens, batch: int, rates: tuple[float, float], seed: tuple[int, ...], threads: int
-) -> Iterator[Part]:
+) -> Iterator[LearnedBatch]:
     """Read the text once, some tokens at a time, while the rate falls evenly from the first to the second.
 
     Batches are handed out in order and come back in order. Chance follows from the seed and a batch's place alone: with
@@ -49,11 +49,11 @@ def learn_pass(
     def rate(place: int) -> float:
         return rates[0] + (rates[1] - rates[0]) * place / total
 
-    def learn(start: int) -> Part:
+    def learn(start: int) -> LearnedBatch:
         some = np.asarray(tokens[start : start + batch]).astype(np.int32)
-        chance = np.random.SeedSequence((*seed, start)).generate_state(1, np.uint64)[0]
-        loss, predictions = model.learn(some, rate(start), rate(start + len(some)), chance)
-        return Part(len(some), loss, predictions)
+        own_seed = np.random.SeedSequence((*seed, start)).generate_state(1, np.uint64)[0]
+        loss, predictions = model.learn(some, rate(start), rate(start + len(some)), own_seed)
+        return LearnedBatch(len(some), loss, predictions)
 
     starts = range(0, total, batch)
     if threads == 1:
@@ -71,6 +71,6 @@ def mean_loss(model: Word2Vec, tokens: Tokens, threads: int = 1) -> float:
 
     nan where there is nothing to predict.
     """
-    parts = list(learn_pass(model, tokens, model.config.batch, (0.0, 0.0), (0,), threads))
-    predictions = sum(part.predictions for part in parts)
-    return sum(part.loss for part in parts) / predictions if predictions else math.nan
+    batches = list(learn_pass(model, tokens, model.config.batch, (0.0, 0.0), (0,), threads))
+    predictions = sum(batch.predictions for batch in batches)
+    return sum(batch.loss for batch in batches) / predictions if predictions else math.nan

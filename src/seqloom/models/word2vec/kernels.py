@@ -1,13 +1,38 @@
-"""The compiled loops of word2vec. Threads share the matrices without locks (Hogwild, Recht et al. 2011).
+"""The compiled loops of word2vec: the walk over a text, and the gradient step at every word of it.
 
-Both kernels read a stretch of a token store sentence by sentence and take one gradient step per centre word. What a
-step has to get right is a few yes-or-no decisions, each a row of the output matrix: the nodes on the word's path, and
-noise words drawn at random. With negative sampling the path is the word itself and the answer there is yes, while noise
-words are to be told no; with a Huffman tree the path is the word's code and there are no noise words.
+The walk. Both kernels, `skip_gram` and `cbow`, read a stretch of token ids sentence by sentence. Every word of a
+sentence is the centre in its turn; a window of random reach is laid around it, and the words of the window have to
+predict the centre:
 
-Rows are padded with zeros to a multiple of 16 numbers; the last row of each matrix stands in where pairs or sixes of
-rows are incomplete, and stays zero. Loops work on two rows by six (or by two) at a time, so that what is loaded
-into the processor's registers is used several times.
+    skip_gram    each by itself: as many predictions as the window has words, from h = v_w
+    cbow         all together: one prediction, from their mean or sum h
+
+A prediction is a handful of yes-or-no decisions d about h. Each belongs to a row v'_d of the output matrix and has a
+right answer s_d: 1 for yes, -1 for no, 0 for a decision that does not count. With negative sampling they are the centre
+itself (yes) and some noise words drawn at random (no); with a Huffman tree they are the turns on the path to the
+centre. To the loops both are a list of rows and a list of answers: first the path, which negative sampling has one row
+of, then the noise words, which the tree has none of.
+
+The step. With logits y_d = v'_d · h, gradient ascent on Σ_d log σ(s_d y_d) is
+
+    g_d = rate · s_d (1 - σ(s_d y_d)),      v'_d += g_d h,      h += Σ_d g_d v'_d
+
+where the right sides are the values from before the step. All predictions of a window share their decisions and are one
+step: the logits of skip-gram are a small matrix, words of the window × decisions.
+
+What makes it fast.
+- Threads share both matrices without locks (Hogwild, Recht et al. 2011). Two that write to one row at the same moment
+  may lose a step of one of them; that is rare, and harmless.
+- Rows lie all over memory, and waiting for them would take as long as the arithmetic. So the decisions of a centre are
+  chosen one centre ahead, and the processor is asked to bring their rows near meanwhile (`look_ahead`).
+- Products work on two words by six decisions at a time (`multiply`): 12 sums stay in registers, and each number that is
+  loaded is used 2 or 6 times. Where a pair or a six is incomplete, it is filled up with the last row of the matrix,
+  which is no word's: it is zero, its answer is 0, and so it stays zero.
+- Rows are padded with zeros to whole registers, 16 numbers: no loop has a remainder.
+- σ is a quotient of polynomials, and log is taken of many σ at once (`decide`).
+
+The frames of the two kernels are the same lines twice: with their bodies as functions inside one frame, inlined or not,
+cbow was 5 to 10 % slower.
 """
 
 from __future__ import annotations
@@ -20,22 +45,24 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from seqloom.models.word2vec.decisions import Decisions
 from seqloom.models.word2vec.prefetch import prefetch
 
 Array = NDArray[Any]
 Function = TypeVar("Function", bound=Callable[..., object])
 
-SPECIALS = 4  # plain numbers: a compiled function keeps the value that a global had
+# Plain numbers: a compiled function keeps the value that a global had.
+SPECIALS = 4
 EOS = 3
 LONGEST = 10_000  # words of a sentence; a longer one is cut
 SIX = 6  # decisions computed together
-LANES = 16  # numbers in a line of memory
-SMALL = 1e-150  # a product of probabilities is taken the logarithm of before it vanishes
-EDGE: Any = np.float32(
-    8.0
-)  # σ(-8) is the least that enters a product; of log σ(-y), what lies beyond is near enough 8 - y
-LEAST: Any = np.float32(1 / (1 + math.exp(8.0)))
-NONE: Any = np.float32(0.0)  # Any: what numpy and Python say of mixed numbers is not what the compiler makes of them
+LANES = 16  # numbers in a line of memory, and in a register
+TOGETHER = 240  # probabilities multiplied before anyone looks how small their product is
+SMALL = 1e-100  # a product below it is taken the logarithm of, before it vanishes
+# The types of numpy and of Python do not describe what the compiler makes of mixed numbers: hence Any.
+EDGE: Any = np.float32(8.0)  # for y below -8, log σ(y) is taken for y + log σ(-8) + 8
+LEAST: Any = np.float32(1 / (1 + math.exp(8.0)))  # σ(-8)
+NONE: Any = np.float32(0.0)
 YES: Any = np.float32(1.0)
 NO: Any = np.float32(-1.0)
 HALF: Any = np.float32(0.5)
@@ -43,13 +70,21 @@ REACH: Any = np.float32(7.9)  # beyond it, tanh is 1 for a float
 
 
 def fast(function: Function) -> Function:
-    """Compile with sums in any order: that is what vectors of numbers need."""
+    """Compile with sums in any order: only so are they computed 16 numbers at a time."""
     return cast(Function, njit(cache=True, nogil=True, fastmath=True, error_model="numpy")(function))
 
 
 def inlined(function: Function) -> Function:
     """Compile into the functions that call it: a call with many arguments takes longer than what little it does."""
     return cast(Function, njit(nogil=True, fastmath=True, error_model="numpy", inline="always")(function))
+
+
+# ------------------------------------------------------------------------------------------------- random numbers
+
+# `state` is an array of one number, the counter of a generator: functions that draw move it on.
+STRIDE = np.uint64(0x9E3779B97F4A7C15)
+LOW = np.uint64(0xFFFFFFFF)
+HIGH = np.uint64(32)
 
 
 @fast
@@ -60,9 +95,7 @@ def mixed(state: np.uint64) -> np.uint64:
     return state ^ (state >> np.uint64(31))
 
 
-STRIDE = np.uint64(0x9E3779B97F4A7C15)
-LOW = np.uint64(0xFFFFFFFF)
-HIGH = np.uint64(32)
+# ------------------------------------------------------------------------------------------- what a step is about
 
 
 @fast
@@ -89,40 +122,61 @@ def read_sentence(tokens: Array, place: int, keep: Array, state: Array, sentence
 
 
 @fast
-def choose_decisions(
-    word: int,
-    starts: Array,
-    path: Array,
-    answers: Array,
-    shares: Array,
-    others: Array,
-    negatives: int,
-    state: Array,
-    rows: Array,
-    signs: Array,
-) -> int:
-    """The rows to decide on and what is right, 1 or -1: the word's path, then noise words; how many there are.
+def lay_window(sentence: Array, length: int, centre: int, window: int, state: Array, words: Array) -> int:
+    """The words at most 1 to `window` places, by chance, from the centre: so that near words count for more."""
+    state[0] += STRIDE
+    # 32 random bits times n, without the lower 32 bits of the product, are a number below n: no division.
+    reach = np.int64((mixed(state[0]) >> HIGH) * np.uint64(window) >> HIGH) + 1
+    count = 0
+    for near in range(max(0, int(centre - reach)), min(length, int(centre + reach) + 1)):
+        words[count] = sentence[near]
+        count += near != centre  # the centre itself is written, too, but the next word then takes its place
+    return count
+
+
+@fast
+def choose_decisions(word: int, decisions: Decisions, state: Array, rows: Array, signs: Array) -> int:
+    """The rows to decide on and the right answers, 1 or -1: the word's path, then noise words; how many there are.
 
     A noise word is drawn from the alias table (Walker 1977): a column at random, and of its two words one. If it is
     the word itself it counts for nothing.
     """
     size = 0
-    for place in range(starts[word], starts[word + 1]):
-        rows[size] = path[place]
-        signs[size] = answers[place]
+    for place in range(decisions.starts[word], decisions.starts[word + 1]):
+        rows[size] = decisions.path[place]
+        signs[size] = decisions.answers[place]
         size += 1
     now = state[0]
-    columns = np.uint64(len(shares))
-    for _ in range(negatives):
+    columns = np.uint64(len(decisions.shares))
+    for _ in range(decisions.negatives):
         now += STRIDE
-        bits = mixed(now)
+        bits = mixed(now)  # the upper half chooses the column, the lower half the word in it
         column = np.int64(((bits >> HIGH) * columns) >> HIGH)
-        noise = column if (bits & LOW) <= shares[column] else others[column]
+        noise = column if (bits & LOW) <= decisions.shares[column] else decisions.others[column]
         rows[size] = noise
         signs[size] = NONE if noise == word else NO
         size += 1
     state[0] = now
     return size
+
+
+@fast
+def fetch(outputs: Array, rows: Array, signs: Array, size: int, chosen: Array) -> int:
+    """Copy the rows to decide on side by side, and fill up to a multiple of six; gives that multiple.
+
+    The copy keeps their values from before the step. What `chosen` holds beyond `size` is older rows: they are
+    multiplied too, but their answer is 0, and so is their step.
+    """
+    width = outputs.shape[1] >> 4 << 4  # as it is, but now the compiler knows that no remainder is left over
+    for d in range(size):
+        row = rows[d]
+        for k in range(width):
+            chosen[d, k] = outputs[row, k]
+    whole = (size + SIX - 1) // SIX * SIX
+    for d in range(size, whole):
+        rows[d] = len(outputs) - 1
+        signs[d] = NONE
+    return whole
 
 
 @inlined
@@ -133,23 +187,19 @@ def look_ahead(
     window: int,
     vectors: Array,
     outputs: Array,
-    starts: Array,
-    path: Array,
-    answers: Array,
-    shares: Array,
-    others: Array,
-    negatives: int,
+    decisions: Decisions,
     state: Array,
     rows: Array,
     signs: Array,
 ) -> int:
-    """Choose the decisions of a word one step before they are made, and have their rows brought near meanwhile.
+    """Choose the decisions of a centre one step before it has its turn; have their rows brought near meanwhile.
 
-    Rows lie all over memory: to wait for them would take as long as what is computed with them.
+    Of its window only the last word, at the widest reach, has not been near an earlier centre. Gives how many decisions
+    there are.
     """
     if centre >= length:
         return 0
-    size = choose_decisions(sentence[centre], starts, path, answers, shares, others, negatives, state, rows, signs)
+    size = choose_decisions(sentence[centre], decisions, state, rows, signs)
     for d in range(size):
         for k in range(0, outputs.shape[1], LANES):
             prefetch(outputs, rows[d], k)
@@ -160,16 +210,22 @@ def look_ahead(
     return size
 
 
-@fast
-def decide(logits: Array, signs: Array, size: int, rate: np.float32) -> tuple[float, float]:
-    """From logits to steps of ascent, rate · s(1 - σ(s·logit)), in their place.
+# --------------------------------------------------------------------------------------------------- from y to g
 
-    Gives the loss -Σ log σ(s·logit) in two parts: the product of all σ, the least of them taken for a little more,
-    and what that leaves out. σ(y) = ½ + ½ tanh(y/2), where tanh is a quotient of polynomials, right to the last digits
-    of a float.
+
+@fast
+def decide(logits: Array, signs: Array, begin: int, end: int, rate: np.float32, product: float) -> tuple[float, float]:
+    """From logits y to steps of ascent, g = rate · s (1 - σ(s y)), in their place.
+
+    To take a logarithm of every σ would cost more than all the rest. So the loss -Σ log σ(s y) comes in two parts: what
+    is to be added to it now, and the product of those σ whose logarithm is still to be taken, the one from the call
+    before included. No σ enters the product as less than σ(-8); what that leaves out is in the first part.
+
+    σ(y) = ½ + ½ tanh(y/2), where tanh is a quotient of polynomials in y/2, right to the last digits of a float.
     """
-    product, beyond = 1.0, NONE
-    for index in range(size):
+    logits, signs = logits[begin:end], signs[begin:end]  # counted from 0: an index that may be negative costs a test
+    some, loss = 1.0, NONE
+    for index in range(len(logits)):
         sign = signs[index]
         right_way = sign * logits[index]
         half = min(max(right_way * HALF, -REACH), REACH)
@@ -186,10 +242,17 @@ def decide(logits: Array, signs: Array, size: int, rate: np.float32) -> tuple[fl
         below = below * square + np.float32(2.26843463243900e-03)
         below = below * square + np.float32(4.89352518554385e-03)
         right = HALF + HALF * (half * above / below)
-        product *= max(right, LEAST) if sign != NONE else YES
-        beyond += max(-EDGE - right_way, NONE)
+        some *= max(right, LEAST) if sign != NONE else YES
+        loss += max(-EDGE - right_way, NONE)
         logits[index] = rate * sign * (YES - right)
-    return product, beyond
+    product *= some
+    if product < SMALL:
+        loss -= math.log(product)
+        product = 1.0
+    return loss, product
+
+
+# ---------------------------------------------------------------------------------------------------- skip-gram
 
 
 @fast
@@ -228,7 +291,10 @@ def multiply(vectors: Array, words: Array, count: int, chosen: Array, size: int,
 def step_outputs(
     outputs: Array, rows: Array, size: int, vectors: Array, words: Array, count: int, steps: Array
 ) -> None:
-    """outputs[rows[d]] += Σ_i steps[i, d] · vectors[words[i]]; `count` and `size` are even."""
+    """outputs[rows[d]] += Σ_i steps[i, d] · vectors[words[i]]; `count` and `size` are even.
+
+    A row may be there twice, for noise words are drawn independently: then it takes both steps, one after the other.
+    """
     width = outputs.shape[1] >> 4 << 4
     for d in range(0, size, 2):
         p, q = rows[d], rows[d + 1]
@@ -263,117 +329,70 @@ def step_vectors(vectors: Array, words: Array, count: int, chosen: Array, size: 
 
 
 @fast
-def fetch(outputs: Array, rows: Array, signs: Array, size: int, chosen: Array) -> int:
-    """Copy the rows to decide on side by side, and fill up to a multiple of six; gives that multiple."""
-    width = outputs.shape[1] >> 4 << 4
-    for d in range(size):
-        row = rows[d]
-        for k in range(width):
-            chosen[d, k] = outputs[row, k]
-    whole = (size + SIX - 1) // SIX * SIX
-    for d in range(size, whole):
-        rows[d] = len(outputs) - 1
-        signs[d] = NONE
-    return whole
-
-
-@fast
-def lay_window(sentence: Array, length: int, centre: int, window: int, state: Array, words: Array) -> int:
-    """The words at most 1 to `window` places, by chance, from the centre: so that near words count for more."""
-    state[0] += STRIDE
-    reach = np.int64((mixed(state[0]) >> HIGH) * np.uint64(window) >> HIGH) + 1
-    count = 0
-    for near in range(max(0, int(centre - reach)), min(length, int(centre + reach) + 1)):
-        words[count] = sentence[near]
-        count += near != centre
-    return count
-
-
-@fast
 def skip_gram(
     tokens: Array,
     keep: Array,
     vectors: Array,
     outputs: Array,
-    starts: Array,
-    path: Array,
-    answers: Array,
-    longest: int,
-    shares: Array,
-    others: Array,
-    negatives: int,
+    decisions: Decisions,
     window: int,
     first_rate: float,
     last_rate: float,
     seed: np.uint64,
 ) -> tuple[float, int]:
-    """One gradient step per word of a text: from each word of its window, the word is to be told.
+    """One gradient step per word of a text, which each word of its window predicts, h = v_w.
 
-    The noise words are drawn once per centre word and shared by its window (Ji et al. 2016). Gives the loss, and how
-    many predictions it is the sum of.
+    The noise words are drawn once per centre, and the words of its window share them (Ji et al. 2016). Gives the loss,
+    and how many predictions it is the sum of.
     """
-    most = (longest + negatives + SIX - 1) // SIX * SIX
+    most = (decisions.longest + decisions.negatives + SIX - 1) // SIX * SIX  # decisions of a prediction, filled up
     sentence = np.empty(LONGEST, np.int32)
-    words = np.empty(2 * window + 2, np.int64)
+    words = np.empty(2 * window + 2, np.int64)  # of a window, with room for one that fills up
     rows, next_rows = np.empty(most, np.int64), np.empty(most, np.int64)
     chosen = np.zeros((most, vectors.shape[1]), np.float32)
-    signs = np.empty(len(words) * most, np.float32)
+    signs = np.empty(len(words) * most, np.float32)  # s, [words, decisions]
     next_signs = np.empty(most, np.float32)
-    steps = np.empty(len(words) * most, np.float32)
+    steps = np.empty(len(words) * most, np.float32)  # y, then g, [words, decisions]
     state = np.full(1, seed, np.uint64)
     loss, product, predictions = 0.0, 1.0, 0
     place = 0
     while place < len(tokens):
         rate = np.float32(first_rate + (last_rate - first_rate) * place / len(tokens))
         place, length = read_sentence(tokens, place, keep, state, sentence)
-        size = 0
-        for centre in range(-1, length):
-            for d in range(size):
+        ahead = 0  # decisions chosen for the next centre
+        for centre in range(-1, length):  # at -1, all there is to do is to look ahead
+            ready = ahead
+            for d in range(ready):
                 rows[d] = next_rows[d]
                 signs[d] = next_signs[d]
-            ready = size
-            size = look_ahead(
-                sentence,
-                length,
-                centre + 1,
-                window,
-                vectors,
-                outputs,
-                starts,
-                path,
-                answers,
-                shares,
-                others,
-                negatives,
-                state,
-                next_rows,
-                next_signs,
+            ahead = look_ahead(
+                sentence, length, centre + 1, window, vectors, outputs, decisions, state, next_rows, next_signs
             )
             if centre < 0:
                 continue
             count = lay_window(sentence, length, centre, window, state, words)
             if count == 0:
                 continue
-            whole = fetch(outputs, rows, signs, ready, chosen)
-            for i in range(1, count):
-                for d in range(whole):
-                    signs[i * whole + d] = signs[d]
+            size = fetch(outputs, rows, signs, ready, chosen)
             predictions += count
-            if count & 1:
+            for i in range(1, count):  # every word has the same answers to learn
+                for d in range(size):
+                    signs[i * size + d] = signs[d]
+            if count & 1:  # the row of zeros makes the pair whole
                 words[count] = len(vectors) - 1
-                for d in range(whole):
-                    signs[count * whole + d] = NONE
+                for d in range(size):
+                    signs[count * size + d] = NONE
                 count += 1
-            multiply(vectors, words, count, chosen, whole, steps)
-            some, beyond = decide(steps, signs, count * whole, rate)
-            loss += beyond
-            product *= some
-            if product < SMALL:
-                loss -= math.log(product)
-                product = 1.0
-            step_outputs(outputs, rows, whole, vectors, words, count, steps)
-            step_vectors(vectors, words, count, chosen, whole, steps)
+            multiply(vectors, words, count, chosen, size, steps)
+            for begin in range(0, count * size, TOGETHER):
+                more, product = decide(steps, signs, begin, min(begin + TOGETHER, count * size), rate, product)
+                loss += more
+            step_outputs(outputs, rows, size, vectors, words, count, steps)
+            step_vectors(vectors, words, count, chosen, size, steps)
     return loss - math.log(product), predictions
+
+
+# --------------------------------------------------------------------------------------------------------- cbow
 
 
 @fast
@@ -382,70 +401,50 @@ def cbow(
     keep: Array,
     vectors: Array,
     outputs: Array,
-    starts: Array,
-    path: Array,
-    answers: Array,
-    longest: int,
-    shares: Array,
-    others: Array,
-    negatives: int,
+    decisions: Decisions,
     window: int,
     first_rate: float,
     last_rate: float,
     seed: np.uint64,
     mean: bool,
 ) -> tuple[float, int]:
-    """One gradient step per word of a text: from the mean or sum of its window, the word is to be told.
+    """One gradient step per word of a text, which the words of its window predict together, h = share · Σ_w v_w.
 
-    The gradient of a mean goes to each word of the window in equal parts, which word2vec.c and gensim forget: they give
-    each the whole (İrsoy et al. 2021). The rate must be the higher for it.
+    The share is 1/n for a mean, 1 for a sum. Of the gradient of h each word gets its share, too. word2vec.c and gensim
+    give each the whole of the gradient of a mean (İrsoy et al. 2021), and need a lower rate for it. Gives the loss, and
+    how many predictions it is the sum of.
     """
-    most = (longest + negatives + SIX - 1) // SIX * SIX
-    width = vectors.shape[1] >> 4 << 4
+    most = (decisions.longest + decisions.negatives + SIX - 1) // SIX * SIX  # decisions of a prediction, filled up
     sentence = np.empty(LONGEST, np.int32)
-    words = np.empty(2 * window + 2, np.int64)
+    words = np.empty(2 * window + 2, np.int64)  # of a window, with room for one that fills up
     rows, next_rows = np.empty(most, np.int64), np.empty(most, np.int64)
     chosen = np.zeros((most, vectors.shape[1]), np.float32)
-    signs = np.empty(most, np.float32)
-    next_signs = np.empty(most, np.float32)
-    steps = np.empty(most, np.float32)
-    hidden = np.zeros(vectors.shape[1], np.float32)
-    error = np.zeros(vectors.shape[1], np.float32)
+    signs, next_signs = np.empty(most, np.float32), np.empty(most, np.float32)
+    steps = np.empty(most, np.float32)  # y, then g
     state = np.full(1, seed, np.uint64)
+    width = vectors.shape[1] >> 4 << 4
+    hidden = np.zeros(vectors.shape[1], np.float32)  # h
+    error = np.zeros(vectors.shape[1], np.float32)  # share · Σ_d g_d v'_d: the step of every word of the window
     loss, product, predictions = 0.0, 1.0, 0
     place = 0
     while place < len(tokens):
         rate = np.float32(first_rate + (last_rate - first_rate) * place / len(tokens))
         place, length = read_sentence(tokens, place, keep, state, sentence)
-        size = 0
-        for centre in range(-1, length):
-            for d in range(size):
+        ahead = 0  # decisions chosen for the next centre
+        for centre in range(-1, length):  # at -1, all there is to do is to look ahead
+            ready = ahead
+            for d in range(ready):
                 rows[d] = next_rows[d]
                 signs[d] = next_signs[d]
-            ready = size
-            size = look_ahead(
-                sentence,
-                length,
-                centre + 1,
-                window,
-                vectors,
-                outputs,
-                starts,
-                path,
-                answers,
-                shares,
-                others,
-                negatives,
-                state,
-                next_rows,
-                next_signs,
+            ahead = look_ahead(
+                sentence, length, centre + 1, window, vectors, outputs, decisions, state, next_rows, next_signs
             )
             if centre < 0:
                 continue
             count = lay_window(sentence, length, centre, window, state, words)
             if count == 0:
                 continue
-            whole = fetch(outputs, rows, signs, ready, chosen)
+            size = fetch(outputs, rows, signs, ready, chosen)
             predictions += 1
             if count & 1:
                 words[count] = len(vectors) - 1
@@ -453,11 +452,11 @@ def cbow(
             for k in range(width):
                 hidden[k] = NONE
                 error[k] = NONE
-            for i in range(0, count, 2):
+            for i in range(0, count, 2):  # where `count` is odd, the last word is paired with the row of zeros
                 u, v = words[i], words[i + 1]
                 for k in range(width):
                     hidden[k] += share * (vectors[u, k] + vectors[v, k])
-            for d in range(0, whole, SIX):
+            for d in range(0, size, SIX):  # y_d = v'_d · h
                 s0 = s1 = s2 = s3 = s4 = s5 = NONE
                 for k in range(width):
                     x = hidden[k]
@@ -469,20 +468,17 @@ def cbow(
                     s5 += x * chosen[d + 5, k]
                 steps[d], steps[d + 1], steps[d + 2] = s0, s1, s2
                 steps[d + 3], steps[d + 4], steps[d + 5] = s3, s4, s5
-            some, beyond = decide(steps, signs, whole, rate)
-            loss += beyond
-            product *= some
-            if product < SMALL:
-                loss -= math.log(product)
-                product = 1.0
-            for d in range(0, whole, SIX):
+            for begin in range(0, size, TOGETHER):
+                more, product = decide(steps, signs, begin, min(begin + TOGETHER, size), rate, product)
+                loss += more
+            for d in range(0, size, SIX):  # share · Σ_d g_d v'_d
                 s0, s1, s2 = steps[d], steps[d + 1], steps[d + 2]
                 s3, s4, s5 = steps[d + 3], steps[d + 4], steps[d + 5]
                 for k in range(width):
                     one = s0 * chosen[d, k] + s1 * chosen[d + 1, k] + s2 * chosen[d + 2, k]
                     two = s3 * chosen[d + 3, k] + s4 * chosen[d + 4, k] + s5 * chosen[d + 5, k]
                     error[k] += share * (one + two)
-            for d in range(0, whole, 2):
+            for d in range(0, size, 2):  # v'_d += g_d h
                 p, q, at_p, at_q = rows[d], rows[d + 1], steps[d], steps[d + 1]
                 for k in range(width):
                     outputs[p, k] += at_p * hidden[k]
@@ -492,7 +488,7 @@ def cbow(
                 for k in range(width):
                     vectors[u, k] += error[k]
                     vectors[v, k] += error[k]
-            if count & 1:
+            if count & 1:  # alone: the row of zeros must stay zero
                 u = words[count - 1]
                 for k in range(width):
                     vectors[u, k] += error[k]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.arrays import map_arrays, write_arrays
-from seqloom.config.schema import Word2VecConfig
+from seqloom.config.schema.word2vec import Word2VecConfig
 from seqloom.models.word2vec.decisions import Decisions, noise_decisions, tree_decisions
 from seqloom.models.word2vec.sampling import kept_shares
 from seqloom.models.word_vectors import WordVectors
@@ -57,13 +57,13 @@ class Word2Vec:
     @classmethod
     def load(cls, config: Word2VecConfig, path: Path) -> Word2Vec:
         """The model that `save` wrote."""
-        found = map_arrays(path, ("vectors", "outputs", "counts"))
+        saved = map_arrays(path, ("vectors", "outputs", "counts"))
         matrices = []
         for name in ("vectors", "outputs"):
-            matrix = _matrix(len(found["counts"]), config.size)
-            matrix[: len(found[name]), : config.size] = found[name]
+            matrix = _matrix(len(saved["counts"]), config.size)
+            matrix[: len(saved[name]), : config.size] = saved[name]
             matrices.append(matrix)
-        return cls(config, np.array(found["counts"]), *matrices)
+        return cls(config, np.array(saved["counts"]), *matrices)
 
     def save(self, path: Path, **more: NDArray[Any]) -> None:
         """Write the matrices without their padding, and whatever else belongs with them, as one file."""
@@ -92,27 +92,11 @@ class Word2Vec:
         """
         from seqloom.models.word2vec.kernels import cbow, skip_gram  # not before there is work: it loads a compiler
 
-        decisions = self._decisions
-        given = (
-            tokens,
-            self._kept,
-            self.vectors,
-            self.outputs,
-            decisions.starts,
-            decisions.path,
-            decisions.answers,
-            decisions.longest,
-            decisions.shares,
-            decisions.others,
-            decisions.negatives,
-            self.config.window,
-            first_rate,
-            last_rate,
-            seed,
-        )
+        matrices, rates = (self.vectors, self.outputs), (first_rate, last_rate)
+        arguments = (tokens, self._kept, *matrices, self._decisions, self.config.window, *rates, seed)
         if self.config.architecture == "skip-gram":
-            return skip_gram(*given)
-        return cbow(*given, self.config.context == "mean")
+            return skip_gram(*arguments)
+        return cbow(*arguments, self.config.context == "mean")
 
     @cached_property
     def _kept(self) -> NDArray[np.uint64]:

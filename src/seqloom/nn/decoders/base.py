@@ -36,7 +36,6 @@ class Decoder(nn.Module, ABC):
     What depends on the source alone is computed once, by `start`, and shared by all rows that are hypotheses about it.
     """
 
-    input_size: int
     output_size: int
     sequential: bool = False
     """Whether its network takes word after word even when all are known: recurrent ones do."""
@@ -57,8 +56,8 @@ class Decoder(nn.Module, ABC):
         """
 
 
-class Glance(nn.Module):
-    """Looking at the memory with one attention: what it sees and what it must remember of having looked.
+class MemoryAttention(nn.Module):
+    """Attention to the memory of an encoder, and what it must remember of where it looked.
 
     Its state is `memory`, `keys` and `mask`, shared by the hypotheses of a source, and, for attention that looks back,
     `looked` [rows, places].

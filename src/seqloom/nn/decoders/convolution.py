@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal
 
 from torch import Tensor, nn
 
-from seqloom.nn.alignment import ContextAttention
+from seqloom.config.schema.seq2seq import ConvolutionDecoderConfig
+from seqloom.nn.alignment import build_attention
 from seqloom.nn.convolution import CausalConvolution
-from seqloom.nn.decoders.base import Decoder, Glance, Reading
+from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import Encoding
+from seqloom.nn.layers import Layers, fit_size
+from seqloom.nn.positions import added_positions
 from seqloom.nn.state import State
-from seqloom.nn.transformer import make_positions
 
 HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 
@@ -22,16 +22,18 @@ HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 class ConvolutionDecoderLayer(nn.Module):
     """One step of multi-step attention: a gated convolution, whose outputs look at the memory."""
 
-    def __init__(self, size: int, memory_size: int, kernel: int, dropout: float, attention: ContextAttention) -> None:
+    def __init__(self, config: ConvolutionDecoderConfig, memory_size: int) -> None:
         super().__init__()
-        self.convolution = CausalConvolution(size, kernel, 1, dropout)
+        size = config.size
+        attention = build_attention(config.attention, size, memory_size)
+        self.convolution = CausalConvolution(size, config.kernel, 1, config.dropout)
         self.query = nn.Linear(size, size)
-        self.glance = Glance(attention)
+        self.memory_attention = MemoryAttention(attention)
         self.context = nn.Linear(memory_size, size)
 
     def start(self, encoding: Encoding) -> State:
         """The state before the first word."""
-        state = self.glance.start(encoding)
+        state = self.memory_attention.start(encoding)
         size = self.query.in_features
         state["inputs"] = encoding.memory.new_zeros(len(encoding.memory), size, self.convolution.span)
         return state
@@ -40,7 +42,7 @@ class ConvolutionDecoderLayer(nn.Module):
         """hidden and words [rows, time, size] -> outputs of the same shape, weights [rows, time, places], the state."""
         gated, history = self.convolution(hidden.transpose(1, 2), state["inputs"])
         gated = gated.transpose(1, 2)
-        contexts, weights, after = self.glance((self.query(gated) + words) * HALF, state)
+        contexts, weights, after = self.memory_attention((self.query(gated) + words) * HALF, state)
         after["inputs"] = history
         attended = (gated + self.context(contexts)) * HALF
         return (hidden + attended) * HALF, weights, after
@@ -53,32 +55,19 @@ class ConvolutionDecoder(Decoder):
     c_l that it gets is added to h_l before layer l + 1 reads it, so that later layers know what earlier ones looked at.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        memory_size: int,
-        attention: Callable[[int], ContextAttention],
-        size: int = 256,
-        layers: int = 4,
-        kernel: int = 3,
-        dropout: float = 0.0,
-        positions: Literal["sinusoidal", "learned"] = "sinusoidal",
-        context: int = 1024,
-    ) -> None:
+    def __init__(self, config: ConvolutionDecoderConfig, input_size: int, memory_size: int) -> None:
         super().__init__()
-        self.input_size = input_size
-        self.output_size = size
-        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
-        self.positions = make_positions(positions, size, heads=1, context=context)
-        self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(
-            ConvolutionDecoderLayer(size, memory_size, kernel, dropout, attention(size)) for _ in range(layers)
+        self.output_size = config.size
+        self.project = fit_size(input_size, config.size)
+        self.positions = added_positions(config)
+        self.dropout = Dropout(config.dropout)
+        self.layers: Layers[ConvolutionDecoderLayer] = Layers(
+            ConvolutionDecoderLayer(config, memory_size) for _ in range(config.layers)
         )
 
     def start(self, encoding: Encoding) -> State:
         state = State()
         for depth, layer in enumerate(self.layers):
-            assert isinstance(layer, ConvolutionDecoderLayer)
             state.put(f"layer{depth}", layer.start(encoding))
         return state
 

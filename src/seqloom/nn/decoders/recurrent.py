@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.language import GruFeatures, LstmFeatures, RnnFeatures
+from seqloom.config.schema.seq2seq import RecurrentDecoderConfig, RecurrentKind
 from seqloom.nn.alignment import ContextAttention
-from seqloom.nn.decoders.base import Decoder, Glance, Reading
+from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
 from seqloom.nn.dropout import Dropout
-from seqloom.nn.encoders import Encoding, RecurrentKind
-from seqloom.nn.recurrent import Gru, Lstm, Recurrent, Rnn
+from seqloom.nn.encoders import Encoding
+from seqloom.nn.recurrent import Recurrent
 from seqloom.nn.state import State
 
-NETWORKS: dict[RecurrentKind, type[Recurrent]] = {"rnn": Rnn, "lstm": Lstm, "gru": Gru}
-SummaryKind = Literal["last", "sum"]
+NETWORKS: dict[RecurrentKind, type[RnnFeatures | LstmFeatures | GruFeatures]] = {
+    "rnn": RnnFeatures,
+    "lstm": LstmFeatures,
+    "gru": GruFeatures,
+}
 
 
 class RecurrentDecoder(Decoder):
@@ -27,36 +29,31 @@ class RecurrentDecoder(Decoder):
 
     sequential = True
 
-    def __init__(
-        self,
-        kind: RecurrentKind,
-        input_size: int,
-        memory_size: int,
-        size: int = 256,
-        layers: int = 1,
-        summary: SummaryKind = "last",
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, config: RecurrentDecoderConfig, input_size: int, memory_size: int) -> None:
         super().__init__()
-        self.input_size = input_size
-        self.output_size = size
-        self.summary = summary
-        self.network = NETWORKS[kind](
-            input_size, size, layers, dropout=dropout, hidden_dropout=dropout, variational=False
+        self.output_size = config.size
+        self.summary = config.summary
+        network = NETWORKS[config.kind](
+            size=config.size,
+            layers=config.layers,
+            dropout=config.dropout,
+            hidden_dropout=config.dropout,
+            variational=False,
         )
-        self.widths = {name: width for names in self.network.memory for name, width in names.items()}
-        self.bridge = nn.Linear(memory_size, sum(self.widths.values()))
+        self.network = Recurrent(network, input_size + memory_size if config.feed else input_size)
+        self.bridge = nn.Linear(memory_size, sum(self.network.widths.values()))
 
     def start(self, encoding: Encoding) -> State:
-        beginnings = self.bridge(self.summarise(encoding)).tanh().split(list(self.widths.values()), dim=1)
-        state = State()
+        widths = self.network.widths
+        beginnings = self.bridge(self.summarise(encoding)).tanh().split(list(widths.values()), dim=1)
         pieces = [beginning.contiguous() for beginning in beginnings]  # as cuDNN wants them
-        state.put("network", State(dict(zip(self.widths, pieces, strict=True))))
+        state = State()
+        state.put("network", State(dict(zip(widths, pieces, strict=True))))
         return state
 
     def summarise(self, encoding: Encoding) -> Tensor:
         """s: [batch, memory_size]."""
-        return encoding.last if self.summary == "last" else encoding.total()
+        return encoding.last if self.summary == "last" else encoding.memory.sum(1)
 
     def advance(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """The network's outputs for inputs [rows, time, ...], and the state after them, without what is looked at."""
@@ -64,9 +61,6 @@ class RecurrentDecoder(Decoder):
         after = state.after({}, inputs.size(1))
         after.put("network", network)
         return hidden, after
-
-    @abstractmethod
-    def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]: ...
 
 
 class PlainDecoder(RecurrentDecoder):
@@ -76,20 +70,9 @@ class PlainDecoder(RecurrentDecoder):
     2014, https://arxiv.org/abs/1406.1078), so that it cannot be forgotten on the way.
     """
 
-    def __init__(
-        self,
-        kind: RecurrentKind,
-        input_size: int,
-        memory_size: int,
-        size: int = 256,
-        layers: int = 1,
-        summary: SummaryKind = "last",
-        feed: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(kind, input_size + feed * memory_size, memory_size, size, layers, summary, dropout)
-        self.input_size = input_size
-        self.feed = feed
+    def __init__(self, config: RecurrentDecoderConfig, input_size: int, memory_size: int) -> None:
+        super().__init__(config, input_size, memory_size)
+        self.feed = config.feed
 
     def start(self, encoding: Encoding) -> State:
         state = super().start(encoding)
@@ -115,30 +98,22 @@ class AttentiveDecoder(RecurrentDecoder):
     """
 
     def __init__(
-        self,
-        kind: RecurrentKind,
-        input_size: int,
-        memory_size: int,
-        attention: ContextAttention,
-        size: int = 256,
-        layers: int = 1,
-        summary: SummaryKind = "last",
-        dropout: float = 0.0,
+        self, config: RecurrentDecoderConfig, input_size: int, memory_size: int, attention: ContextAttention
     ) -> None:
-        super().__init__(kind, input_size, memory_size, size, layers, summary, dropout)
-        self.glance = Glance(attention)
-        self.combine = nn.Linear(memory_size + size, size)
-        self.dropout = Dropout(dropout)
+        super().__init__(config, input_size, memory_size)
+        self.memory_attention = MemoryAttention(attention)
+        self.combine = nn.Linear(memory_size + config.size, config.size)
+        self.dropout = Dropout(config.dropout)
 
     def start(self, encoding: Encoding) -> State:
         state = super().start(encoding)
-        state.put("glance", self.glance.start(encoding))
+        state.put("attention", self.memory_attention.start(encoding))
         return state
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
         hidden, after = self.advance(inputs, state)
-        contexts, weights, glance = self.glance(hidden, state.part("glance"))
-        after.put("glance", glance)
+        contexts, weights, looked = self.memory_attention(hidden, state.part("attention"))
+        after.put("attention", looked)
         features = self.combine(torch.cat([contexts, hidden], dim=2)).tanh()
         return Reading(self.dropout(features), lambda: weights), after
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.transformer import TransformerShape, WordTransformer
 from seqloom.nn.alignment import ContextAttention, share
-from seqloom.nn.attention import attend
-from seqloom.nn.cache import extend, valid, with_history
-from seqloom.nn.decoders.base import Decoder, Glance, Reading
-from seqloom.nn.dropout import Dropout
+from seqloom.nn.attention import MultiHeadAttention
+from seqloom.nn.cache import with_history
+from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
 from seqloom.nn.encoders import Encoding
+from seqloom.nn.layers import fit_size
+from seqloom.nn.norms import make_residual
+from seqloom.nn.positions import causal_positions
 from seqloom.nn.starts import start_evenly
-from seqloom.nn.state import History, Position, State
-from seqloom.nn.transformer import NORMS, PositionKind, TransformerBlock, View, causal_view, make_positions
+from seqloom.nn.state import State
+from seqloom.nn.transformer import CachedBlock, TransformerStack, View, causal_view
 
 
 class Cache(NamedTuple):
@@ -26,56 +30,51 @@ class Cache(NamedTuple):
     values: Tensor
 
 
-class CrossAttention(nn.Module):
+class CrossAttention(MultiHeadAttention):
     """Multi-head attention from the decoder to the memory (Vaswani et al. 2017, section 3.2.3).
 
     Keys and values are made once per source; its hypotheses meet them folded together (`share`), and nothing is copied.
     """
 
-    def __init__(self, size: int, memory_size: int, heads: int, dropout: float) -> None:
-        super().__init__()
-        self.heads = heads
-        self.head_size = size // heads
-        self.dropout = dropout
-        self.query = nn.Linear(size, size)
-        self.memory = nn.Linear(memory_size, 2 * size)  # keys, values
-        self.output = nn.Linear(size, size)
+    def __init__(self, config: TransformerShape, memory_size: int) -> None:
+        super().__init__(config)
+        inner = self.heads * self.head_size
+        self.query = nn.Linear(config.size, inner, bias=config.bias)
+        self.memory = nn.Linear(memory_size, 2 * inner, bias=config.bias)  # keys, values
+        self.output = nn.Linear(inner, config.size, bias=config.bias)
 
     def prepare(self, memory: Tensor) -> Cache:
         """memory [sources, places, memory_size] -> keys and values [sources, heads, places, head_size]."""
         together = self.memory(memory).unflatten(-1, (2, self.heads, self.head_size))
         keys, values = together.permute(2, 0, 3, 1, 4)
-        return Cache(keys.contiguous(), values.contiguous())
+        return Cache(self.prepare_keys(keys).contiguous(), values.contiguous())
 
     def forward(self, inputs: Tensor, cache: Cache, mask: Tensor) -> Tensor:
         """inputs [rows, time, size], mask [sources, places] -> [rows, time, size]."""
-        dropout = self.dropout if self.training else 0.0
-        attended = attend(self._queries(inputs, cache), *cache, mask[:, None, None], False, dropout)
-        return self.output(attended.transpose(1, 2).reshape(inputs.shape))
+        attended = self.attend(self._queries(inputs, cache.keys), *cache, mask[:, None, None], causal=False)
+        return attended.reshape(inputs.shape)
 
     def weights(self, inputs: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """How much each step looks at each place, the mean over heads: [rows, time, places]."""
-        queries = self._queries(inputs, Cache(keys, keys))
+        queries = self._queries(inputs, keys)
         energies = (queries @ keys.mT).float() / math.sqrt(self.head_size)
         absent = ~mask[:, None, None]
         weights = energies.masked_fill(absent, torch.finfo(energies.dtype).min).softmax(-1).masked_fill(absent, 0.0)
         return weights.mean(1).reshape(*inputs.shape[:2], -1)
 
-    def _queries(self, inputs: Tensor, cache: Cache) -> Tensor:
+    def _queries(self, inputs: Tensor, keys: Tensor) -> Tensor:
         """[sources, heads, hypotheses · time, head_size]"""
-        folded = self.query(share(inputs, len(cache.keys)))
-        return folded.unflatten(-1, (self.heads, self.head_size)).transpose(1, 2)
+        folded = self.query(share(inputs, len(keys)))
+        return self.prepare_queries(folded.unflatten(-1, (self.heads, self.head_size)).transpose(1, 2))
 
 
-class DecoderLayer(TransformerBlock):
+class DecoderLayer(CachedBlock):
     """Self-attention, attention over the memory, then a position-wise network."""
 
-    def __init__(
-        self, size: int, memory_size: int, heads: int, inner: int, dropout: float, norm: str, activation: str
-    ) -> None:
-        super().__init__(size, heads, inner, dropout, norm, activation)
-        self.cross = CrossAttention(size, memory_size, heads, dropout)
-        self.cross_norm = NORMS[norm](size, dropout)
+    def __init__(self, config: TransformerShape, memory_size: int) -> None:
+        super().__init__(config)
+        self.cross = CrossAttention(config, memory_size)
+        self.cross_norm = make_residual(config)
 
     def start_evenly(self) -> None:
         super().start_evenly()
@@ -84,84 +83,47 @@ class DecoderLayer(TransformerBlock):
             start_evenly(layer)
 
     def forward(
-        self, inputs: Tensor, past: Cache | History, position: Position, view: View, source: Cache, mask: Tensor
-    ) -> tuple[Tensor, Cache | History, Tensor]:
-        """inputs [rows, time, size] -> outputs of the same shape, the longer past, what the memory was asked with."""
-        queries, new_keys, new_values = self.project(inputs, view)
-        now = past
-        if isinstance(past, History):
-            attended = self.attention.look_back(queries, new_keys, new_values, past, position, view.mask)
-        else:
-            end = position + inputs.size(1)
-            now = Cache(extend(past.keys, new_keys, position), extend(past.values, new_values, position))
-            attended = self.attention(queries, valid(now.keys, end), valid(now.values, end), view.mask, view.causal)
-        hidden = self.attention_norm.after(inputs, attended)
+        self, inputs: Tensor, state: State, view: View, source: Cache, mask: Tensor
+    ) -> tuple[Tensor, State, Tensor]:
+        """inputs [rows, time, size] -> outputs of the same shape, the state after them, what the memory was asked
+        with."""
+        hidden, after = self.recall(inputs, state, view)
         asking = self.cross_norm.before(hidden)
         hidden = self.cross_norm.after(hidden, self.cross(asking, source, mask))
-        return self.think(hidden), now, asking
+        return self.think(hidden), after, asking
 
 
-class TransformerDecoder(Decoder):
+class TransformerDecoder(TransformerStack[DecoderLayer], Decoder):
     """Vaswani et al. 2017 (https://arxiv.org/abs/1706.03762), section 3.1.
 
-    The state holds `layer{l}.keys` and `.values` of the words so far, [rows, heads, capacity, head_size], of which the
-    first `position` steps are valid, in a history once there is a reserve; shared by the hypotheses of a source,
-    `layer{l}.source_keys`, `.source_values` and `mask`.
+    The state holds that of each layer, `layer{l}.keys` and `layer{l}.values` (see `CachedBlock`), and, shared by the
+    hypotheses of a source, `layer{l}.source_keys`, `layer{l}.source_values` and `mask`.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        memory_size: int,
-        size: int = 256,
-        layers: int = 4,
-        heads: int = 4,
-        feedforward: int | None = None,
-        dropout: float = 0.0,
-        positions: PositionKind = "sinusoidal",
-        norm: Literal["pre", "post"] = "pre",
-        activation: Literal["gelu", "relu"] = "gelu",
-        context: int = 1024,
-    ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.output_size = size
-        self.heads = heads
-        self.project = nn.Linear(input_size, size) if input_size != size else nn.Identity()
-        self.positions = make_positions(positions, size, heads, context)
-        self.dropout = Dropout(dropout)
-        inner = feedforward or 4 * size
-        stack = [DecoderLayer(size, memory_size, heads, inner, dropout, norm, activation) for _ in range(layers)]
-        for layer in stack:
+    def __init__(self, config: WordTransformer, input_size: int, memory_size: int) -> None:
+        make_layer = partial(DecoderLayer, config, memory_size)
+        super().__init__(config, fit_size(input_size, config.size), causal_positions(config), make_layer)
+        for layer in self.layers:
             layer.start_evenly()
-        self.layers = nn.ModuleList(stack)
-        self.norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()  # post-norm layers end with one already
 
     def start(self, encoding: Encoding) -> State:
         state = State(shared={"mask": encoding.mask})
-        rows = len(encoding.memory)
-        empty = encoding.memory.new_zeros(rows, self.heads, 0, self.output_size // self.heads)
         for depth, layer in enumerate(self.layers):
-            assert isinstance(layer, DecoderLayer)
-            source = layer.cross.prepare(encoding.memory)
-            shared = {"source_keys": source.keys, "source_values": source.values}
-            state.put(f"layer{depth}", State({"keys": empty, "values": empty}, shared=shared))
+            own = layer.start(len(encoding.memory), encoding.memory)
+            own.shared["source_keys"], own.shared["source_values"] = layer.cross.prepare(encoding.memory)
+            state.put(f"layer{depth}", own)
         return state
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
-        hidden = self.dropout(self.positions.embed(self.project(inputs), state.position))
+        hidden = self.embed(inputs, state.position)
         view = causal_view(self.positions, state, hidden)
         mask = state.of_sources("mask")
         after = state.after({}, inputs.size(1))
         for depth, layer in enumerate(self.layers):
             name = f"layer{depth}"
-            own = state.part(name)
-            past = own.history or Cache(own["keys"], own["values"])
             source = Cache(state.of_sources(f"{name}.source_keys"), state.of_sources(f"{name}.source_values"))
-            hidden, now, asking = layer(hidden, past, state.position, view, source, mask)
-            if isinstance(now, Cache):
-                after[f"{name}.keys"], after[f"{name}.values"] = now
-        assert isinstance(layer, DecoderLayer)
+            hidden, own, asking = layer(hidden, state.part(name), view, source, mask)
+            after.put(name, own)
         last = layer.cross
         return Reading(self.norm(hidden), lambda: last.weights(asking, source.keys, mask)), after
 
@@ -178,23 +140,23 @@ class SecondLook(Decoder):
     def __init__(self, decoder: Decoder, memory_size: int, attention: ContextAttention) -> None:
         super().__init__()
         self.decoder = decoder
-        self.input_size, self.output_size = decoder.input_size, decoder.output_size
+        self.output_size = decoder.output_size
         self.sequential = decoder.sequential
-        self.glance = Glance(attention)
+        self.memory_attention = MemoryAttention(attention)
         self.context = nn.Linear(memory_size, decoder.output_size, bias=False)
 
     def start(self, encoding: Encoding) -> State:
         state = State()
         state.put("decoder", self.decoder.start(encoding))
-        state.put("glance", self.glance.start(encoding))
+        state.put("attention", self.memory_attention.start(encoding))
         return state
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
         reading, inner = self.decoder(inputs, state.part("decoder"))
-        contexts, weights, glance = self.glance(reading.features, state.part("glance"))
+        contexts, weights, looked = self.memory_attention(reading.features, state.part("attention"))
         after = state.after({}, inputs.size(1))
         after.put("decoder", inner)
-        after.put("glance", glance)
+        after.put("attention", looked)
         return Reading(reading.features + self.context(contexts), lambda: weights), after
 
     def reserve(self, state: State, steps: int) -> State:

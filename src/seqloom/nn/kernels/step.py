@@ -7,7 +7,8 @@ import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 from torch import Tensor
 
-BLOCK = 32  # steps, or places, at once
+STEPS = tl.constexpr(32)  # of a history at once
+PLACES = tl.constexpr(16)  # of a source at once
 
 
 def attend_history(
@@ -20,61 +21,29 @@ def attend_history(
     """
     rows, heads, capacity, size = keys.shape
     output = torch.empty(rows, 1, heads, size, dtype=queries.dtype, device=queries.device)
+    new = (queries, new_keys, new_values)
+    strides = tuple(stride for tensor in new for stride in tensor.stride()[:2])
     block_size = triton.next_power_of_2(size)
     _attend_history[(rows * heads,)](
-        queries,
-        new_keys,
-        new_values,
-        keys,
-        values,
-        origins,
-        now,
-        output,
-        *(queries.stride()[:2]),
-        *(new_keys.stride()[:2]),
-        *(new_values.stride()[:2]),
-        size**-0.5,
-        heads,
-        capacity,
-        size,
-        BLOCK,
-        block_size,
-        num_warps=2,
+        new, keys, values, origins, now, output, strides, heads, capacity, size, block_size, num_warps=2
     )
     return output.transpose(1, 2)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _attend_history(  # type: ignore[no-untyped-def]
-    queries,
-    new_keys,
-    new_values,
-    keys,
-    values,
-    origins,
-    now,
-    output,
-    query_row,
-    query_head,
-    key_row,
-    key_head,
-    value_row,
-    value_head,
-    scale,
-    heads,
-    capacity,
-    size: tl.constexpr,
-    block: tl.constexpr,
-    block_size: tl.constexpr,
+    new, keys, values, origins, now, output, strides, heads, capacity, size: tl.constexpr, block_size: tl.constexpr
 ):
     program = tl.program_id(0)
     row = (program // heads).to(tl.int64)
     head = program % heads
+    queries, new_keys, new_values = new
+    query_row, query_head, key_row, key_head, value_row, value_head = strides
     end = tl.load(now)
     numbers = tl.arange(0, block_size)
     real = numbers < size
     query = tl.load(queries + row * query_row + head * query_head + numbers, mask=real, other=0.0).to(tl.float32)
-    query = query * scale
+    query = query * size**-0.5
     new_key = tl.load(new_keys + row * key_row + head * key_head + numbers, mask=real, other=0.0)
     new_value = tl.load(new_values + row * value_row + head * value_head + numbers, mask=real, other=0.0)
     here = ((row * heads + head) * capacity + end) * size + numbers
@@ -85,8 +54,8 @@ def _attend_history(  # type: ignore[no-untyped-def]
     largest = tl.sum(query * new_key.to(tl.float32), axis=0)
     total = 1.0
     mixed = new_value.to(tl.float32)
-    for first in range(0, end, block):
-        steps = first + tl.arange(0, block)
+    for first in range(0, end, STEPS):
+        steps = first + tl.arange(0, STEPS)
         past = steps < end
         origin = tl.load(origins + row * capacity + steps, mask=past, other=0).to(tl.int64)
         places = ((origin * heads + head) * capacity + steps) * size
@@ -110,23 +79,11 @@ def attend_source(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -
     [sources, places] is True -> like the queries."""
     sources, heads, few, size = queries.shape
     output = torch.empty(sources, few, heads, size, dtype=queries.dtype, device=queries.device)
+    strides = (*queries.stride()[:3], mask.stride(0))
+    blocks = (triton.next_power_of_2(few), triton.next_power_of_2(size))
+    warps = 2 if few == 1 else 4
     _attend_source[(sources * heads,)](
-        queries,
-        keys,
-        values,
-        mask,
-        output,
-        *queries.stride()[:3],
-        mask.stride(0),
-        size**-0.5,
-        heads,
-        keys.size(2),
-        few,
-        size,
-        triton.next_power_of_2(few),
-        16,
-        triton.next_power_of_2(size),
-        num_warps=2 if few == 1 else 4,
+        queries, keys, values, mask, output, strides, heads, keys.size(2), few, size, *blocks, num_warps=warps
     )
     return output.transpose(1, 2)
 
@@ -138,22 +95,18 @@ def _attend_source(  # type: ignore[no-untyped-def]
     values,
     mask,
     output,
-    query_source,
-    query_head,
-    query_one,
-    mask_source,
-    scale,
+    strides,
     heads,
     length,
     few: tl.constexpr,
     size: tl.constexpr,
     block_few: tl.constexpr,
-    block: tl.constexpr,
     block_size: tl.constexpr,
 ):
     program = tl.program_id(0)
     source = (program // heads).to(tl.int64)
     head = program % heads
+    query_source, query_head, query_one, mask_source = strides
     numbers = tl.arange(0, block_size)
     real = numbers < size
     each = tl.arange(0, block_few)
@@ -163,12 +116,12 @@ def _attend_source(  # type: ignore[no-untyped-def]
         mask=asked,
         other=0.0,
     )
-    query = query.to(tl.float32) * scale
+    query = query.to(tl.float32) * size**-0.5
     largest = tl.full([block_few], -3.0e38, tl.float32)
     total = tl.zeros([block_few], tl.float32)
     mixed = tl.zeros([block_few, block_size], tl.float32)
-    for first in range(0, length, block):
-        places = first + tl.arange(0, block)
+    for first in range(0, length, PLACES):
+        places = first + tl.arange(0, PLACES)
         inside = places < length
         seen = tl.load(mask + source * mask_source + places, mask=inside, other=0) != 0
         start = ((source * heads + head) * length + places) * size

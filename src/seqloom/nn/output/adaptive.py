@@ -18,12 +18,10 @@ class AdaptiveSoftmax(OutputLayer):
     ranks: Tensor
     cutoffs: Tensor
 
-    def __init__(self, input_size: int, ranks: Tensor, cutoffs: Tensor, shrink: float = 4.0) -> None:
+    def __init__(self, input_size: int, ranks: Tensor, cutoffs: Tensor, shrink: float) -> None:
         """ranks: of each word by frequency, from 0, [vocabulary]; cutoffs: where clusters begin; shrink: by how much a
         cluster has fewer dimensions than the one before it."""
-        super().__init__()
-        self.input_size = input_size
-        self.vocabulary_size = len(ranks)
+        super().__init__(input_size, len(ranks))
         self.register_buffer("ranks", ranks)
         self.register_buffer("cutoffs", cutoffs)
         shrink = min(shrink, (input_size * (1 - 1e-9)) ** (1 / len(cutoffs)))  # the last cluster has a dimension left
@@ -32,8 +30,7 @@ class AdaptiveSoftmax(OutputLayer):
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         with torch.autocast(features.device.type, enabled=False):  # the layer mixes types under it
             flat = exact(features.reshape(-1, self.input_size))
-            found: Tensor = self.clusters(flat, self.ranks[targets.reshape(-1)]).output
-        return found.view(targets.shape)
+            return self.clusters(flat, self.ranks[targets.reshape(-1)]).output.view(targets.shape)
 
     def log_probs(self, features: Tensor) -> Tensor:
         by_rank = exact(self.clusters.log_prob(features.reshape(-1, self.input_size)))

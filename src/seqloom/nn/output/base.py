@@ -15,8 +15,9 @@ class OutputLayer(nn.Module, ABC):
     its weights.
     """
 
-    input_size: int
-    vocabulary_size: int
+    def __init__(self, input_size: int, vocabulary_size: int) -> None:
+        super().__init__()
+        self.input_size, self.vocabulary_size = input_size, vocabulary_size
 
     def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
         """features [..., input_size], targets [...] -> what training minimises, summed over the targets.

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Never
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from seqloom.config.schema.outputs import OutputConfig
 from seqloom.errors import CheckpointError
 from seqloom.nn.output.adaptive import AdaptiveSoftmax, coverage_cutoffs, frequency_ranks
 from seqloom.nn.output.base import OutputLayer
 from seqloom.nn.output.classes import ClassSoftmax, class_biases, frequency_classes, vector_classes
 from seqloom.nn.output.noise import log_uniform_noise, unigram_noise
-from seqloom.nn.output.sampled import NegativeSampling, NoiseContrastive, SampledSoftmax
+from seqloom.nn.output.sampled import NegativeSampling, NoiseContrastive, SampledOutput, SampledSoftmax
 from seqloom.nn.output.softmax import Softmax
 from seqloom.nn.output.tree import TreeSoftmax, tree_bias
 from seqloom.text.codes import balanced_codes, huffman_codes
 
-if TYPE_CHECKING:
-    from seqloom.config.schema import OutputConfig, SampledConfig
+SAMPLED: dict[str, Callable[..., SampledOutput]] = {
+    "sampled-softmax": SampledSoftmax,
+    "noise-contrastive": NoiseContrastive,
+    "negative-sampling": NegativeSampling,
+}
 
-Plan = Mapping[str, Tensor]
-"""What an output layer must know of the words, by the names that it has among the layer's weights."""
+OutputLayout = Mapping[str, Tensor]
+"""What an output layer must know of the words (their classes, a tree, their ranks, the biases to begin with), by the
+names that it has among the layer's weights."""
 
 
-def plan_output(config: OutputConfig, counts: Tensor, vectors: Tensor | None = None) -> Plan:
-    """What the layer must know of the words: found before training, and read from the weights after it.
+def layout_of(config: OutputConfig, counts: Tensor, vectors: Tensor | None = None) -> OutputLayout:
+    """The layout of a layer that is to be trained; afterwards it stands among the weights, see `layout_in`.
 
     counts: how often each word stands in the training text, [vocabulary]; vectors: of each word, [vocabulary, size],
     where the configuration asks for classes by them. Biases are among it: a model begins as the distribution of the
@@ -39,9 +44,9 @@ def plan_output(config: OutputConfig, counts: Tensor, vectors: Tensor | None = N
             return {"bias": unigram_noise(counts, 1.0).log().float()}
         case "class-softmax":
             number = config.classes or round(math.sqrt(len(counts)))
-            found = frequency_classes(counts, number) if vectors is None else vector_classes(vectors, number)
-            class_bias, bias = class_biases(found, counts)
-            return {"classes": found, "class_bias": class_bias, "bias": bias}
+            classes = frequency_classes(counts, number) if vectors is None else vector_classes(vectors, number)
+            class_bias, bias = class_biases(classes, counts)
+            return {"classes": classes, "class_bias": class_bias, "bias": bias}
         case "tree-softmax":
             codes = huffman_codes(counts.numpy()) if config.tree == "huffman" else balanced_codes(len(counts))
             taken = np.arange(codes.nodes.shape[1]) < codes.lengths[:, None]
@@ -51,53 +56,53 @@ def plan_output(config: OutputConfig, counts: Tensor, vectors: Tensor | None = N
         case "adaptive-softmax":
             cutoffs = [cut for cut in config.cutoffs if cut < len(counts)] or coverage_cutoffs(counts)
             return {"ranks": frequency_ranks(counts), "cutoffs": torch.tensor(cutoffs)}
-        case _:
-            return {"noise.probabilities": _noise(config, counts)}
+        case "sampled-softmax" | "noise-contrastive" | "negative-sampling":
+            unigrams = config.noise == "unigram"
+            noise = unigram_noise(counts, config.power) if unigrams else log_uniform_noise(counts)
+            return {"noise.probabilities": noise}
+        case kind:
+            raise _unknown(kind)
 
 
-def _noise(config: SampledConfig, counts: Tensor) -> Tensor:
-    return unigram_noise(counts, config.power) if config.noise == "unigram" else log_uniform_noise(counts)
+def layout_in(weights: Mapping[str, Tensor], prefix: str = "output.") -> OutputLayout:
+    """The layout of a layer that was trained, from the weights of its model."""
+    return {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
 
 
 def build_output(
-    config: OutputConfig, input_size: int, vocabulary_size: int, plan: Plan | None, embedding: nn.Parameter
+    config: OutputConfig, input_size: int, vocabulary_size: int, layout: OutputLayout | None, embedding: nn.Parameter
 ) -> OutputLayer:
     """The output layer of a configuration, with fresh weights.
 
-    plan: as `plan_output` gave it, or the layer's own weights; without one, all words count as equally frequent.
-    embedding: the matrix that the layer shares if it is tied.
+    layout: from `layout_of` or `layout_in`; without one, all words count as equally frequent. embedding: the matrix
+    that the layer shares if it is tied.
     """
-    if plan is None:
-        plan = plan_output(config, torch.ones(vocabulary_size, dtype=torch.int64))
+    if layout is None:
+        layout = layout_of(config, torch.ones(vocabulary_size, dtype=torch.int64))
     match config.kind:
         case "softmax":
-            tied = embedding if config.tied else None
-            return Softmax(input_size, vocabulary_size, tied, _known(plan, "bias"))
+            (bias,) = _known(layout, "bias")
+            return Softmax(input_size, vocabulary_size, embedding if config.tied else None, bias)
         case "class-softmax":
-            known = (_known(plan, name) for name in ("classes", "class_bias", "bias"))
-            return ClassSoftmax(input_size, *known)
+            return ClassSoftmax(input_size, *_known(layout, "classes", "class_bias", "bias"))
         case "tree-softmax":
-            known = (_known(plan, name) for name in ("nodes", "turns", "bias"))
-            return TreeSoftmax(input_size, *known)
+            return TreeSoftmax(input_size, *_known(layout, "nodes", "turns", "bias"))
         case "adaptive-softmax":
-            return AdaptiveSoftmax(input_size, _known(plan, "ranks"), _known(plan, "cutoffs"), config.shrink)
-    tied = embedding if config.tied else None
-    sampled = (input_size, vocabulary_size, _known(plan, "noise.probabilities"), config.samples, tied)
-    match config.kind:
-        case "sampled-softmax":
-            return SampledSoftmax(*sampled)
-        case "noise-contrastive":
-            return NoiseContrastive(*sampled, learned_normaliser=config.normaliser == "learned")
-        case "negative-sampling":
-            return NegativeSampling(*sampled)
+            ranks, cutoffs = _known(layout, "ranks", "cutoffs")
+            return AdaptiveSoftmax(input_size, ranks, cutoffs, config.shrink)
+        case "sampled-softmax" | "noise-contrastive" | "negative-sampling":
+            (noise,) = _known(layout, "noise.probabilities")
+            return SAMPLED[config.kind](config, input_size, noise, embedding)
+        case kind:
+            raise _unknown(kind)
 
 
-def _known(plan: Plan, name: str) -> Tensor:
-    if name not in plan:
-        raise CheckpointError(f"weight 'output.{name}' is missing; these weights belong to another configuration")
-    return plan[name]
+def _known(layout: OutputLayout, *names: str) -> list[Tensor]:
+    for name in names:
+        if name not in layout:
+            raise CheckpointError(f"weight 'output.{name}' is missing; these weights belong to another configuration")
+    return [layout[name] for name in names]
 
 
-def planned(weights: Mapping[str, Tensor], prefix: str = "output.") -> Plan:
-    """The plan of a layer among the weights of a trained model."""
-    return {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+def _unknown(kind: Never) -> NotImplementedError:
+    return NotImplementedError(f"there is no output layer for the kind {kind!r}: see {__name__}")

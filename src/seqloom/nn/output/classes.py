@@ -20,13 +20,9 @@ class ClassSoftmax(OutputLayer):
     places: Tensor
     firsts: Tensor
 
-    def __init__(
-        self, input_size: int, classes: Tensor, class_bias: Tensor | None = None, bias: Tensor | None = None
-    ) -> None:
-        """classes: of each word, [vocabulary], numbered from 0 without gaps; biases as of `class_biases`, or 0."""
-        super().__init__()
-        self.input_size = input_size
-        self.vocabulary_size = len(classes)
+    def __init__(self, input_size: int, classes: Tensor, class_bias: Tensor, bias: Tensor) -> None:
+        """classes: of each word, [vocabulary], numbered from 0 without gaps; biases as of `class_biases`."""
+        super().__init__(input_size, len(classes))
         self.register_buffer("classes", classes)
         sizes = torch.bincount(classes)
         if not (sizes > 0).all():
@@ -38,9 +34,9 @@ class ClassSoftmax(OutputLayer):
         # The weights of the words stand by class, so that those of a class are one piece.
         std = input_size**-0.5
         self.class_weight = nn.Parameter(torch.randn(len(sizes), input_size) * std)
-        self.class_bias = nn.Parameter(torch.zeros(len(sizes)) if class_bias is None else class_bias.clone())
+        self.class_bias = nn.Parameter(class_bias.clone())
         self.weight = nn.Parameter(torch.randn(len(classes), input_size) * std)
-        self.bias = nn.Parameter(torch.zeros(len(classes)) if bias is None else bias.clone())
+        self.bias = nn.Parameter(bias.clone())
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         flat, words = features.reshape(-1, self.input_size), targets.reshape(-1)

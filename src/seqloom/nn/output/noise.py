@@ -35,7 +35,7 @@ class Noise(nn.Module):
         return self.probabilities[words].log().float()
 
 
-def unigram_noise(counts: Tensor, power: float = 0.75) -> Tensor:
+def unigram_noise(counts: Tensor, power: float) -> Tensor:
     """q(w) ∝ c(w)^power; a word never seen counts as seen once."""
     weights = counts.double().clamp(min=1.0) ** power
     return weights / weights.sum()

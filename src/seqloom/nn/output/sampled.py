@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.config.schema.outputs import NoiseContrastiveOutput, SampledConfig
 from seqloom.nn.output.base import exact
 from seqloom.nn.output.noise import Noise
 from seqloom.nn.output.softmax import Softmax
@@ -17,18 +18,13 @@ from seqloom.nn.output.softmax import Softmax
 class SampledOutput(Softmax):
     """A softmax whose loss scores the target and K words drawn from noise, which all targets of a batch share."""
 
-    def __init__(
-        self,
-        input_size: int,
-        vocabulary_size: int,
-        noise: Tensor,
-        samples: int = 1024,
-        tied: nn.Parameter | None = None,
-    ) -> None:
-        """noise: q of each word, [vocabulary]; samples: K."""
-        super().__init__(input_size, vocabulary_size, tied, noise.log().float())  # begins as the noise: normalised
+    def __init__(self, config: SampledConfig, input_size: int, noise: Tensor, embedding: nn.Parameter) -> None:
+        """noise: q of each word, [vocabulary]; embedding: the matrix that is shared where the configuration ties it."""
+        tied = embedding if config.tied else None
+        super().__init__(input_size, len(noise), tied, noise.log().float())  # begins as the noise: normalised
         self.noise = Noise(noise)
-        self.samples = samples
+        self.samples = config.samples
+        """K"""
 
     def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
         if smoothing:
@@ -73,17 +69,9 @@ class NoiseContrastive(SampledOutput):
     goes to that of maximum likelihood. c is fixed to 0 or learned.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        vocabulary_size: int,
-        noise: Tensor,
-        samples: int = 1024,
-        tied: nn.Parameter | None = None,
-        learned_normaliser: bool = False,
-    ) -> None:
-        super().__init__(input_size, vocabulary_size, noise, samples, tied)
-        self.normaliser = nn.Parameter(torch.zeros(())) if learned_normaliser else None
+    def __init__(self, config: NoiseContrastiveOutput, input_size: int, noise: Tensor, embedding: nn.Parameter) -> None:
+        super().__init__(config, input_size, noise, embedding)
+        self.normaliser = nn.Parameter(torch.zeros(())) if config.normaliser == "learned" else None
 
     def estimate(self, right: Tensor, others: Tensor, targets: Tensor, drawn: Tensor) -> Tensor:
         shift = math.log(len(drawn)) + (self.normaliser if self.normaliser is not None else 0.0)
@@ -104,16 +92,9 @@ class NegativeSampling(SampledOutput):
     estimation with log q(w) moved from the loss into the probabilities.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        vocabulary_size: int,
-        noise: Tensor,
-        samples: int = 1024,
-        tied: nn.Parameter | None = None,
-    ) -> None:
-        super().__init__(input_size, vocabulary_size, noise, samples, tied)
-        nn.init.constant_(self.bias, -math.log(samples))
+    def __init__(self, config: SampledConfig, input_size: int, noise: Tensor, embedding: nn.Parameter) -> None:
+        super().__init__(config, input_size, noise, embedding)
+        nn.init.constant_(self.bias, -math.log(config.samples))
 
     def scores(self, features: Tensor) -> Tensor:
         return super().scores(features) + self.noise.probabilities.log().to(features.dtype)

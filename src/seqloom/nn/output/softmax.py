@@ -23,9 +23,7 @@ class Softmax(OutputLayer):
         self, input_size: int, vocabulary_size: int, tied: nn.Parameter | None = None, bias: Tensor | None = None
     ) -> None:
         """bias: b of each word at the start, [vocabulary]; 0 where there is none."""
-        super().__init__()
-        self.input_size = input_size
-        self.vocabulary_size = vocabulary_size
+        super().__init__(input_size, vocabulary_size)
         self.weight = nn.Parameter(torch.empty(vocabulary_size, input_size)) if tied is None else tied
         self.bias = nn.Parameter(torch.zeros(vocabulary_size) if bias is None else bias.clone())
         width = self.weight.size(1)

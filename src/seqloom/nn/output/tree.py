@@ -22,16 +22,14 @@ class TreeSoftmax(OutputLayer):
     sides: Tensor
     by_level: Tensor
 
-    def __init__(self, input_size: int, nodes: Tensor, turns: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, input_size: int, nodes: Tensor, turns: Tensor, bias: Tensor) -> None:
         """The way to each word through V - 1 inner nodes, of which 0 is the root.
 
         nodes: the inner nodes on the way, root first, [vocabulary, depth].
         turns: 1 for right, -1 for left, 0 after the last, [vocabulary, depth].
-        bias: b of each inner node at the start, as of `tree_bias`; 0 where there is none.
+        bias: b of each inner node at the start, as of `tree_bias`.
         """
-        super().__init__()
-        self.input_size = input_size
-        self.vocabulary_size = len(nodes)
+        super().__init__(input_size, len(nodes))
         self.register_buffer("nodes", nodes.int())
         self.register_buffer("turns", turns.to(torch.int8))
         inner = max(1, len(nodes) - 1)
@@ -39,7 +37,7 @@ class TreeSoftmax(OutputLayer):
         for name, tensor in (("above", above), ("sides", sides), ("by_level", by_level)):
             self.register_buffer(name, tensor, persistent=False)
         self.weight = nn.Parameter(torch.randn(inner, input_size) * input_size**-0.5)
-        self.bias = nn.Parameter(torch.zeros(inner) if bias is None else bias.clone())
+        self.bias = nn.Parameter(bias.clone())
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         flat, words = features.reshape(-1, self.input_size), targets.reshape(-1)

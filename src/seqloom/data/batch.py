@@ -1,0 +1,95 @@
+"""What every batch can do: move to a device, give some of its rows, and say which examples it has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seqloom.text.special import BOS, PAD
+
+Numbers = NDArray[np.int64]
+"""Of examples in their store."""
+
+
+@dataclass(frozen=True)
+class Batch(ABC):
+    """Some examples as a model reads them: the base of all batches, each of which says what its fields are.
+
+    A field has a row for each example, or is None. Tensors move with `to`; arrays stay on the processor.
+    """
+
+    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64), kw_only=True)
+    """[rows]: of the examples in their store; none in a batch that was put together by hand."""
+
+    counted: ClassVar[tuple[str, ...]] = ()
+    """What is computed from the values of tensors, once and before they move: a GPU would have to be waited for."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """How many predictions there are to make: what a loss is divided by."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return next(value.device for value in vars(self).values() if isinstance(value, Tensor))
+
+    def to(self, device: torch.device) -> Self:
+        """The same batch on `device`."""
+        if self.device == device:
+            return self
+        for name in self.counted:
+            getattr(self, name)  # from here on it is among `vars`, and moves with the fields
+        moved = copy(self)
+        vars(moved).update({name: _sent(value, device) for name, value in vars(self).items()})
+        return moved
+
+    def rows(self, first: int, last: int) -> Self:
+        """The rows from `first` up to `last`: one process's part of a batch that all of them draw."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: value[first:last] for name, value in values.items() if value is not None})
+
+
+class PaddedBatch(Batch):
+    """A batch with words to predict, `targets` [rows, time], padded with `<pad>`."""
+
+    targets: Tensor
+    counted = ("tokens", "places")
+
+    @cached_property
+    def places(self) -> Tensor:
+        """[tokens]: where the targets that are not padding stand, row after row."""
+        return (self.targets.flatten() != PAD).nonzero().squeeze(1)
+
+    @cached_property
+    def tokens(self) -> int:
+        """How many targets there are to predict, padding left out."""
+        return len(self.places)
+
+
+def _sent(value: Any, device: torch.device) -> Any:
+    """A tensor on its way to `device`, anything else as it is.
+
+    To a GPU it goes from pinned memory: from other memory, the copy would wait for all that is under way there.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    if device.type == "cuda" and value.device.type == "cpu":
+        value = value.pin_memory()
+    return value.to(device, non_blocking=True)
+
+
+def shifted(targets: Tensor) -> Tensor:
+    """What a decoder reads before each of targets [rows, T]: `<bos>`, then the target before; padding stays."""
+    inputs = torch.full_like(targets, BOS)
+    inputs[:, 1:] = targets[:, :-1]
+    inputs[targets == PAD] = PAD
+    return inputs

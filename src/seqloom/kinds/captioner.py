@@ -1,0 +1,232 @@
+"""Captioners: an encoder reads an image, a decoder writes what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from seqloom.config import RunConfig
+from seqloom.config.schema.captioner import CaptionerConfig
+from seqloom.config.schema.data import CaptionData
+from seqloom.data.caption_batches import CaptionBatch, CaptionStore
+from seqloom.data.captions import CaptionedImages, open_pictures
+from seqloom.data.image_batches import as_floats
+from seqloom.data.image_format import ImageFormat
+from seqloom.data.images import fitted
+from seqloom.data.materials import CaptionMaterials, held_out_captions, prepare_captions
+from seqloom.data.samplers import Shuffled
+from seqloom.data.stream import Stream
+from seqloom.errors import UserError
+from seqloom.models.captioner import Captioner
+from seqloom.nn.output import OutputLayout
+from seqloom.reports.captions import ImageAttention, captions_section
+from seqloom.runs.assets import Assets
+from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
+from seqloom.runs.generation import Decoding, Generated, Score
+from seqloom.runs.kind import Kind, Report, Work
+from seqloom.runs.language_model import listed
+from seqloom.runs.stages import Steps
+from seqloom.runs.trained import Captions, Pixels
+from seqloom.runs.words import start_embedding, word_layout
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training import Context, build_objective
+
+BATCH = 200  # captions read together
+HYPOTHESES = 1000  # decoded together
+SHOWN = 8  # images in the report
+CAPTIONED = 1000  # images that its scores are taken from, at most
+
+Images = Pixels | str | Path | Sequence[str | Path | Image.Image]
+"""Images [count, height, width], or [..., 3] in colour; Pillow's; or what names them: files, folders, `scenes:test`."""
+
+
+@dataclass(frozen=True)
+class CaptionerAssets(Assets):
+    """The tokeniser of captions, what images are like, and what the output layer must know of the words."""
+
+    tokenizer: Tokenizer
+    images: ImageFormat
+    output: OutputLayout
+
+
+@dataclass(frozen=True)
+class Caption(Generated):
+    """One generated caption."""
+
+    attention: ImageAttention | None = None
+    """Where the model looked for each of its tokens, when asked for."""
+
+
+class TrainedCaptioner(TrainedConditional, Captions):
+    """A captioner with its tokeniser: images in, captions and numbers out."""
+
+    model: Captioner
+    scored = "all captions"
+
+    @property
+    def images(self) -> ImageFormat:
+        """What images the model reads."""
+        return self.assets.images
+
+    # ------------------------------------------------------------------------------------------------ generating
+
+    def generate(
+        self,
+        images: Images,
+        decoding: Decoding | None = None,
+        first: int = 0,
+        prefix: str = "",
+        attention: bool = False,
+        **options: Any,
+    ) -> list[list[Caption]]:
+        """The captions of some images: for each, `n_best`, best first.
+
+        Images are brought to the size and the channels that the model reads. What comes out for an image does not
+        depend on the others. Options are the fields of `Decoding`: strategy (beam search when not given), beam,
+        length_penalty, n_best, max_length, temperature, ...
+
+        first: the number of the first image when many are captioned in pieces; samples depend on it.
+        prefix: what each caption shall begin with.
+        attention: whether to return where the model looked.
+        """
+        decoding = decoding or Decoding(**options)
+        decoding = replace(decoding, strategy=decoding.strategy or "beam")
+        if decoding.coverage_penalty or decoding.replace_unknown:
+            raise UserError("images have no words: coverage_penalty and replace_unknown are for models of pairs")
+        pixels = self.pixels(images)
+        search = Search(
+            self.model,
+            self.steps,
+            lambda numbers: as_floats(pixels[numbers]).to(self.device),
+            [self.tokenizer.encode(prefix)] * len(pixels),
+            decoding,
+            first,
+            looks=attention,
+        )
+        rows = max(1, HYPOTHESES // (decoding.beam if decoding.strategy == "beam" else decoding.n_best))
+        captions = []
+        for start in range(0, len(pixels), rows):
+            numbers = np.arange(start, min(start + rows, len(pixels)))
+            for drafts in search.drafts(numbers, decoding.limits()):
+                captions.append([self._written(draft, pixels[draft.number], attention) for draft in drafts])
+        return captions
+
+    def caption(self, images: Images, **options: Any) -> list[str]:
+        """The best caption of each image, as text."""
+        return [several[0].text for several in self.generate(images, **options)]
+
+    def pixels(self, images: Images) -> Pixels:
+        """Images as the model reads them: [count, height, width], or [..., 3] in colour."""
+        channels, height, width = self.images.shape
+        if isinstance(images, np.ndarray):
+            if images.dtype != np.uint8 or images.ndim not in (3, 4):
+                raise UserError("images are arrays of bytes, [count, height, width] or [count, height, width, 3]")
+            pictures: Iterator[Image.Image] = map(Image.fromarray, images)
+        else:
+            pictures = _pictures([images] if isinstance(images, str | Path) else images)
+        pixels = [fitted(picture, width, height, channels == 3) for picture in pictures]
+        if not pixels:
+            raise UserError("there are no images to caption")
+        return np.stack(pixels)
+
+    def _written(self, draft: Draft, image: Pixels, attention: bool) -> Caption:
+        """A draft as text."""
+        text, log_prob = self.tokenizer.decode(draft.tokens), draft.hypothesis.log_prob
+        shown = None
+        if attention:
+            grid = draft.weights.reshape(-1, *self.model.encoder.grid)
+            shown = ImageAttention(image, self.tokenizer.tokens(draft.tokens), grid, text, log_prob)
+        return Caption(text, log_prob, len(draft.hypothesis.tokens), shown)
+
+    # --------------------------------------------------------------------------------------------------- scoring
+
+    def score(self, images: Images, captions: str | Sequence[str]) -> list[Score]:
+        """log p(caption | image) of each image with its caption; tokens with `<eos>` counted, and unknown ones."""
+        pixels, captions = self.pixels(images), listed(captions)
+        if len(pixels) != len(captions):
+            raise UserError(f"there are {len(pixels)} images and {len(captions)} captions: give one for each image")
+        return self.caption_scores(CaptionedImages(pixels, tuple((caption,) for caption in captions)))
+
+    def caption_scores(self, captioned: CaptionedImages) -> list[Score]:
+        """log p of every caption given its image, in order."""
+        return self.target_scores(CaptionStore(captioned, self.tokenizer).batches(BATCH))
+
+    def log_prob(self, images: Images, captions: str | Sequence[str]) -> list[float]:
+        """Natural log-probability of each caption given its image."""
+        return [score.log_prob for score in self.score(images, captions)]
+
+    def held_out(self, files: str | None = None) -> HeldOut:
+        """The images of a source with their captions, or the run's test or validation images."""
+        captioned = held_out_captions(self.config.data, files)
+        batches = validation_batches(CaptionStore(captioned, self.tokenizer))
+        return HeldOut(captioned.images, list(map(list, captioned.captions)), batches)
+
+
+class CaptionerKind(Kind[CaptionMaterials, CaptionerAssets, TrainedCaptioner]):
+    """Any image encoder, decoder and output layer, trained on images with their captions."""
+
+    config = CaptionerConfig
+    assets = CaptionerAssets
+    trained = TrainedCaptioner
+    next_step = "generate {run} --image ..."
+
+    def prepare(self, config: RunConfig, kept: CaptionerAssets | None) -> tuple[CaptionMaterials, CaptionerAssets]:
+        materials = prepare_captions(config, kept.tokenizer if kept else None)
+        if kept is None:
+            tokenizer = materials.tokenizer
+            layout = word_layout(config.model.output, materials.train.captions.tokens, tokenizer)
+            kept = CaptionerAssets(tokenizer, materials.images, layout)
+        return materials, kept
+
+    def build(self, config: RunConfig, assets: CaptionerAssets) -> Captioner:
+        return Captioner(config.model, assets.images.shape, assets.tokenizer.size, assets.output)
+
+    def begin(
+        self, model: Captioner, config: RunConfig, assets: CaptionerAssets, data: CaptionMaterials
+    ) -> Iterable[str]:
+        if config.model.embedding.vectors is not None:
+            yield start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
+
+    def stages(self, work: Work[CaptionMaterials, CaptionerAssets]) -> Iterator[Steps]:
+        config, model, materials = work.config, work.model, work.data
+        data: CaptionData = config.data
+        counts = f"{len(materials.train.images):,} images; validation: {len(materials.valid.images):,}"
+        work.reporter.say(f"training: {counts}")
+        yield Steps(
+            model,
+            build_objective(config.objective, Context(work.assets.tokenizer, materials.train.references)),
+            Stream(materials.train, Shuffled(len(materials.train), data.batch_size), config.seed),
+            lambda: validated(model, validation_batches(materials.valid)),
+            config.training,
+        )
+
+    def report(self, trained: TrainedCaptioner) -> Report:
+        evaluation = trained.evaluate(limit=CAPTIONED)
+        step = max(1, len(evaluation.outputs) // SHOWN)
+        shown = trained.generate(np.asarray(evaluation.sources)[::step][:SHOWN], attention=True)
+        looks = [several[0].attention for several in shown]
+        references = evaluation.references[::step][:SHOWN]
+        examples = [(look, several) for look, several in zip(looks, references, strict=True) if look is not None]
+        scores = {name: score.value for name, score in evaluation.scores.items()}
+        return Report({"images captioned": len(evaluation.outputs), **scores}, [captions_section(examples)])
+
+
+def validation_batches(captions: CaptionStore) -> Iterator[CaptionBatch]:
+    """All captions once, each with its image."""
+    return (batch for _, batch in captions.batches(BATCH))
+
+
+def _pictures(images: Sequence[str | Path | Image.Image]) -> Iterator[Image.Image]:
+    for image in images:
+        if isinstance(image, Image.Image):
+            yield image
+        else:
+            yield from (picture for _, picture in open_pictures(image))
+
+
+KIND = CaptionerKind()

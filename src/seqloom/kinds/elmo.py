@@ -1,0 +1,240 @@
+"""ELMo: contextual word vectors from two language models, one of which reads backwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seqloom.config import RunConfig
+from seqloom.config.schema.data import TextData
+from seqloom.config.schema.elmo import ElmoConfig
+from seqloom.config.schema.text import RunText, TextConfig
+from seqloom.data.corpus import Corpus
+from seqloom.data.materials import Split, text_corpora, tokenizer_for
+from seqloom.data.sentences import Sentences
+from seqloom.data.store import TokenStore
+from seqloom.data.stream import Stream, sorted_batches
+from seqloom.errors import ConfigError, UserError
+from seqloom.metrics.corpus_scores import Scored
+from seqloom.metrics.likelihood import Likelihood
+from seqloom.models.elmo import Elmo, characters_read
+from seqloom.runs.generation import Score
+from seqloom.runs.kind import Kind, Report, Work
+from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel, listed, text_report
+from seqloom.runs.stages import Figures, Steps
+from seqloom.runs.trained import Embeds
+from seqloom.runs.words import word_layout, words_only
+from seqloom.text.special import UNK
+from seqloom.text.vocabulary import Vocabulary
+from seqloom.text.words import WordTokenizer
+from seqloom.training import build_objective
+
+BATCH_TOKENS = 2048  # words read together, padding counted
+
+Mix = Literal["mean", "top", "layers"]
+Vectors = NDArray[np.float32]
+Words = Sequence[str] | Sequence[Sequence[str]]
+"""Texts, or sentences that are split into words already."""
+
+
+@dataclass(frozen=True)
+class ElmoAssets(NeuralTextAssets):
+    """The tokeniser of the words that are predicted, and what the output layer must know of them."""
+
+    tokenizer: WordTokenizer
+
+
+class TrainedElmo(TrainedLanguageModel, Embeds):
+    """An ELMo with its tokeniser. It generates and scores with its forward direction."""
+
+    model: Elmo
+    assets: ElmoAssets
+
+    @property
+    def tokenizer(self) -> WordTokenizer:
+        """How text becomes words."""
+        return self.assets.tokenizer
+
+    # --------------------------------------------------------------------------------------------------- vectors
+
+    @property
+    def depth(self) -> int:
+        """How many vectors a word has: one by itself, and one of each layer."""
+        return self.config.model.depth
+
+    @property
+    def width(self) -> int:
+        """How long the vectors are."""
+        return self.config.model.width
+
+    def embed(self, sentences: str | Words, mix: Mix | Sequence[float] = "mean") -> list[Vectors]:
+        """A vector for each word of each sentence, that depends on the words around it: [words, width] each.
+
+        sentences: texts, which the run's tokeniser splits, or lists of words. What comes out for a sentence does not
+            depend on the others. With character input no word is unknown.
+        mix: how the layers, the words by themselves being the first, become one vector: their `mean`, the `top` one, or
+            a weight for each; `layers` gives all of them, [depth, words, width].
+        """
+        if not isinstance(mix, str) and len(mix) != self.depth:
+            raise UserError(f"there are {self.depth} layers and {len(mix)} weights to mix them with")
+        split = self.split(sentences)
+        vectors: list[Vectors] = [np.empty(0, np.float32)] * len(split)
+        for number, layers in self.layers(split):
+            match mix:
+                case "layers":
+                    vectors[number] = layers
+                case "mean":
+                    vectors[number] = layers.mean(0)
+                case "top":
+                    vectors[number] = layers[-1]
+                case _:
+                    vectors[number] = np.einsum("j,jtw->tw", np.asarray(mix, np.float32), layers)
+        return vectors
+
+    def split(self, sentences: str | Words) -> list[list[str]]:
+        """The words of each sentence, prepared as the model saw them in training."""
+        several = [sentences] if isinstance(sentences, str) else sentences
+        prepare, pieces = self.tokenizer.prepare, self.tokenizer.pieces
+        return [pieces(each) if isinstance(each, str) else [prepare(word) for word in each] for each in several]
+
+    @torch.inference_mode()
+    def layers(self, sentences: str | Words) -> Iterator[tuple[int, Vectors]]:
+        """(number, [depth, words, width]) of each sentence, longest first; sentences as for `embed`."""
+        encoded = self._encoded(self.split(sentences))
+        for numbers, batch in sorted_batches(encoded, BATCH_TOKENS) if len(encoded) else ():
+            vectors = self.model.layers(batch.to(self.device)).float().cpu().numpy()
+            for row, number in enumerate(numbers.tolist()):
+                yield number, vectors[:, row, 1 : encoded.sizes[number] + 1].copy()
+
+    def _encoded(self, sentences: Sequence[Sequence[str]]) -> Sentences:
+        return Sentences.of_words(sentences, self.tokenizer.vocabulary, characters_read(self.config.model))
+
+    # --------------------------------------------------------------------------------------------------- scoring
+
+    def score(self, texts: str | Sequence[str]) -> list[Score]:
+        """log p of each text by the forward direction, with its number of tokens and of unknown ones among them.
+
+        Words outside the vocabulary are predicted as `<unk>`, but read as they are spelled where the input is
+        characters.
+        """
+        return [forward for forward, _ in self._scores(listed(texts))]
+
+    def backward_score(self, texts: str | Sequence[str]) -> list[Score]:
+        """The same by the backward direction."""
+        return [backward for _, backward in self._scores(listed(texts))]
+
+    @torch.inference_mode()
+    def _scores(self, texts: Sequence[str]) -> list[tuple[Score, Score]]:
+        scores: list[tuple[Score, Score] | None] = [None] * len(texts)
+        sentences = self._encoded([self.tokenizer.pieces(text) for text in texts])
+        for numbers, batch in sorted_batches(sentences, BATCH_TOKENS) if texts else ():
+            both = self.model.log_probs_both_ways(batch.to(self.device))
+            targets = batch.targets.flatten().numpy()
+            predicted = (targets[batch.steps.numpy() + 1], targets[batch.steps.numpy()])
+            ends = np.cumsum(sentences.sizes[numbers] + 1)
+            directions = [
+                _split_scores(log_probs.double().cpu().numpy(), words == UNK, ends)
+                for log_probs, words in zip(both, predicted, strict=True)
+            ]
+            for number, *pair in zip(numbers.tolist(), *directions, strict=True):
+                scores[number] = (pair[0], pair[1])
+        return [score for score in scores if score is not None]
+
+    def evaluate(self, files: str | list[str] | None = None) -> Likelihood:
+        """The likelihood of files by the forward direction, every unit by itself."""
+        return self.likelihood(list(self.text(files)))
+
+    def figures(self, source: str | list[str] | None = None) -> dict[str, Scored]:
+        """What `evaluate` finds, and the perplexity of the backward direction."""
+        texts = list(self.text(source))
+        figures = {name: Scored(value, self.signature) for name, value in self.likelihood(texts).as_dict().items()}
+        backward = self.backward_score(texts)
+        log_prob, tokens = sum(score.log_prob for score in backward), sum(score.tokens for score in backward)
+        return figures | {"backward_perplexity": Scored(float(np.exp(-log_prob / tokens)), self.signature)}
+
+
+class ElmoKind(Kind[Split[Sentences], ElmoAssets, TrainedElmo]):
+    """A forward and a backward language model, trained together on sentences."""
+
+    config = ElmoConfig
+    assets = ElmoAssets
+    trained = TrainedElmo
+    next_step = "embed {run} --input ... --output ..."
+
+    def prepare(self, config: RunConfig, kept: ElmoAssets | None) -> tuple[Split[Sentences], ElmoAssets]:
+        data: TextData = config.data
+        if data.unit == "file":
+            raise ConfigError("data.unit is 'file', and ELMo reads sentences: set data.unit to line or paragraph")
+        train, valid = text_corpora(data)
+        if valid is None:
+            raise ConfigError("there is no validation text: name one with data.valid, or raise data.valid_fraction")
+        words = kept.tokenizer if kept else words_only(tokenizer_for(config.text, train), "ELMo")
+        held_out = [pieces for text in valid if (pieces := words.pieces(text))]
+        if not held_out:
+            raise ConfigError(f"{valid}: the validation text has no words; name another with data.valid")
+        characters = characters_read(config.model)
+        everything = words if characters is None else with_all_words(words, config.text, train)
+        units = Sentences.of_store(TokenStore.of(train, everything), everything.vocabulary, words.size, characters)
+        sentences = Split(units.cut(data.length), Sentences.of_words(held_out, words.vocabulary, characters))
+        if kept is None:
+            kept = ElmoAssets(words, word_layout(config.model.output, sentences.train.predicted(), words))
+        return sentences, kept
+
+    def build(self, config: RunConfig, assets: ElmoAssets) -> Elmo:
+        return Elmo(config.model, assets.tokenizer.vocabulary, assets.output)
+
+    def stages(self, work: Work[Split[Sentences], ElmoAssets]) -> Iterator[Steps]:
+        config, model, sentences = work.config, work.model, work.data
+        data: TextData = config.data
+        yield Steps(
+            model,
+            build_objective(config.objective),
+            Stream(
+                sentences.train,
+                sentences.train.buckets(data.batch_size * data.length, work.processes.world),
+                config.seed,
+            ),
+            lambda: perplexities(model, sentences.valid),
+            config.training,
+        )
+
+    def report(self, trained: TrainedElmo) -> Report:
+        return text_report(trained)
+
+
+@torch.inference_mode()
+def perplexities(model: Elmo, sentences: Sentences) -> Figures:
+    """The cross-entropy of both directions together, and the perplexity of each."""
+    totals = torch.zeros(2, dtype=torch.float64, device=model.device)
+    for _, batch in sorted_batches(sentences, BATCH_TOKENS):
+        totals -= torch.stack([each.double().sum() for each in model.log_probs_both_ways(batch.to(model.device))])
+    forward, backward = (totals / int((sentences.sizes + 1).sum())).tolist()
+    loss = (forward + backward) / 2
+    named = {"valid_perplexity": loss, "valid_forward_perplexity": forward, "valid_backward_perplexity": backward}
+    return {"valid_loss": loss, **{name: math.exp(min(value, 700.0)) for name, value in named.items()}}
+
+
+def with_all_words(words: WordTokenizer, text: TextConfig, train: Corpus) -> WordTokenizer:
+    """The tokeniser with all words of the training text after those that are predicted: their spelling is read."""
+    if isinstance(text, RunText):
+        return words
+    every = words_only(tokenizer_for(text.model_copy(update={"min_count": 1, "max_size": None}), train), "ELMo")
+    others = [word for word in every.vocabulary.ordinary if word not in words.vocabulary]
+    return type(words)(Vocabulary([*words.vocabulary.ordinary, *others]), words.lowercase)
+
+
+def _split_scores(log_probs: NDArray[np.float64], unknown: NDArray[np.bool_], ends: NDArray[np.int64]) -> list[Score]:
+    """The scores of sentences whose tokens stand one after the other."""
+    starts = np.concatenate([[0], ends[:-1]])
+    sums = [np.add.reduceat(column, starts) for column in (log_probs, unknown.astype(int), log_probs * ~unknown)]
+    totals, unknowns, known = (column.tolist() for column in sums)
+    return list(map(Score, totals, (ends - starts).tolist(), unknowns, known))
+
+
+KIND = ElmoKind()

@@ -1,0 +1,111 @@
+"""Neural language models: an embedding, a feature layer and an output layer, trained on windows of running text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seqloom.config import RunConfig
+from seqloom.config.schema.data import TextData
+from seqloom.config.schema.language import LanguageModelConfig
+from seqloom.data.materials import TextMaterials, prepare_text
+from seqloom.data.store import TokenStore
+from seqloom.data.windows import training_windows
+from seqloom.decoding.graphs import GraphSteps
+from seqloom.decoding.protocol import StepModel
+from seqloom.metrics.gradients import gradient_norms
+from seqloom.metrics.likelihood import Likelihood, text_likelihood
+from seqloom.metrics.normaliser import log_normalisers
+from seqloom.models.language import LanguageModel, build_language_model
+from seqloom.runs.contests import TextContest
+from seqloom.runs.kind import Kind, Report, Work
+from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel, text_report
+from seqloom.runs.stages import Figures, Steps
+from seqloom.runs.trained import HasGradients, HasNormaliser
+from seqloom.runs.words import start_embedding, word_layout
+from seqloom.training import Context, build_objective
+
+
+class TrainedNeuralLanguageModel(TrainedLanguageModel, HasGradients, HasNormaliser):
+    """A neural language model with its tokeniser."""
+
+    model: LanguageModel
+
+    def store_likelihood(self, store: TokenStore) -> Likelihood:
+        """Read as running text, as at every validation in training."""
+        return text_likelihood(self.model, store, self.data.length)
+
+    @property
+    def context(self) -> str:
+        return "state carried" if self.model.features.carries else f"overlapping windows of {self.data.length}"
+
+    @cached_property
+    def steps(self) -> StepModel:
+        """On a GPU, the steps are recorded and replayed."""
+        return GraphSteps(self.model) if self.device.type == "cuda" else self.model
+
+    def gradient_norms(self, length: int = 64, initial: bool = False) -> list[float]:
+        """How the gradient fades on its way back through the validation text, as in `metrics.gradients`."""
+        store = prepare_text(self.config, self.tokenizer).validation()
+        model = self.model
+        if initial:
+            torch.manual_seed(self.config.seed)
+            model = KIND.build(self.config, self.assets).eval()
+        return gradient_norms(model.cpu(), store, length)
+
+    def log_normalisers(self, source: str | list[str] | None = None) -> NDArray[np.float32]:
+        """log Z(h) at every place of a text, or of the run's test or validation text."""
+        return log_normalisers(self.model, TokenStore.of(self.text(source), self.tokenizer), self.data.length)
+
+
+class Language(Kind[TextMaterials, NeuralTextAssets, TrainedNeuralLanguageModel]):
+    """The deep sequence model of any feature layer and output layer."""
+
+    config = LanguageModelConfig
+    assets = NeuralTextAssets
+    trained = TrainedNeuralLanguageModel
+    next_step = "generate {run} --prompt ..."
+    contest = TextContest
+
+    def prepare(self, config: RunConfig, kept: NeuralTextAssets | None) -> tuple[TextMaterials, NeuralTextAssets]:
+        materials = prepare_text(config, kept.tokenizer if kept else None)
+        materials.validation()
+        if kept is None:
+            layout = word_layout(config.model.output, materials.train.tokens, materials.tokenizer)
+            kept = NeuralTextAssets(materials.tokenizer, layout)
+        return materials, kept
+
+    def build(self, config: RunConfig, assets: NeuralTextAssets) -> LanguageModel:
+        return build_language_model(config.model, assets.tokenizer.size, assets.output)
+
+    def begin(
+        self, model: LanguageModel, config: RunConfig, assets: NeuralTextAssets, data: TextMaterials
+    ) -> Iterable[str]:
+        if config.model.embedding.vectors is not None:
+            yield start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
+
+    def stages(self, work: Work[TextMaterials, NeuralTextAssets]) -> Iterator[Steps]:
+        config, model, materials = work.config, work.model, work.data
+        data: TextData = config.data
+
+        def validate() -> Figures:
+            likelihood = text_likelihood(model, materials.validation(), data.length)
+            return {"valid_loss": likelihood.cross_entropy, "valid_perplexity": likelihood.perplexity}
+
+        yield Steps(
+            model,
+            build_objective(config.objective, Context(tokenizer=work.assets.tokenizer)),
+            training_windows(materials.train, data, config.seed),
+            validate,
+            config.training,
+        )
+
+    def report(self, trained: TrainedNeuralLanguageModel) -> Report:
+        return text_report(trained)
+
+
+KIND = Language()

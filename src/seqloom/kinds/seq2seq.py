@@ -1,0 +1,328 @@
+"""Sequence-to-sequence models: an encoder reads the source, a decoder writes the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from seqloom.config import RunConfig
+from seqloom.config.schema.data import PairData
+from seqloom.config.schema.seq2seq import Seq2SeqConfig
+from seqloom.data.batch import Numbers
+from seqloom.data.materials import PairMaterials, held_out_pairs, pair_encoder, prepare_pairs
+from seqloom.data.pair_batches import EncodedPairs, PairBatch
+from seqloom.data.pair_encoders import PairEncoder
+from seqloom.data.pairs import Pair, grouped
+from seqloom.data.ragged import Ragged, padded
+from seqloom.data.stream import Stream, sorted_batches
+from seqloom.decoding.fusion import Fusion
+from seqloom.decoding.protocol import StepModel
+from seqloom.decoding.side_by_side import side_by_side
+from seqloom.errors import DataError, UserError
+from seqloom.models.build import build_seq2seq
+from seqloom.models.seq2seq import Seq2Seq, Source
+from seqloom.nn.output import OutputLayout
+from seqloom.reports.attention import AttentionMap
+from seqloom.runs.assets import Assets
+from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
+from seqloom.runs.contests import PairContest
+from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
+from seqloom.runs.kind import Kind, Report, Work
+from seqloom.runs.language_model import Weighted, listed, reranked
+from seqloom.runs.stages import Steps
+from seqloom.runs.trained import Scores, Translates
+from seqloom.runs.words import start_embedding, word_layout
+from seqloom.text import open_words
+from seqloom.text.special import EOS, SPECIALS, UNK
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training import Context, build_objective
+
+VALIDATED = 8192  # tokens validated together, padding counted
+SCORED = 4 * 8192  # tokens scored together, padding counted
+BATCH_TOKENS = 8192  # source tokens decoded together, padding and hypotheses counted
+BYTES_PER_TOKEN = 1 << 19  # of a GPU's memory, for each of these tokens
+LENGTH_CLASS = 16  # sources up to a multiple of so many tokens may grow equally long
+SHOWN = 8  # examples in the report
+DECODED = 1000  # sources that its scores are taken from, at most
+
+
+@dataclass(frozen=True)
+class Seq2SeqAssets(Assets):
+    """The tokenisers, and what the output layer must know of the target's words."""
+
+    tokenizer: Tokenizer
+    output: OutputLayout
+    target_tokenizer: Tokenizer | None = None
+    """None where both sides share one."""
+
+
+@dataclass(frozen=True)
+class Translation(Generated):
+    """One generated target."""
+
+    attention: AttentionMap | None = None
+    """Where the model looked for each of its tokens, when asked for."""
+
+
+class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
+    """A sequence-to-sequence model with its tokenisers: sources in, targets and numbers out."""
+
+    model: Seq2Seq
+    scored = "first reference of each pair"
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """How targets become tokens."""
+        return self.assets.target_tokenizer or self.tokenizer
+
+    @property
+    def copies(self) -> bool:
+        """Whether the model can write words of the source that its vocabulary lacks."""
+        return bool(self.config.model.copying.kind != "none")
+
+    @cached_property
+    def pair_encoder(self) -> PairEncoder:
+        """How pairs become tokens."""
+        return pair_encoder(self.config, self.tokenizer, self.target_tokenizer)
+
+    # ------------------------------------------------------------------------------------------------ generating
+
+    def generate(
+        self,
+        sources: str | Sequence[str],
+        decoding: Decoding | None = None,
+        first: int = 0,
+        fuse: Sequence[tuple[Any, float]] = (),
+        rerank: Sequence[Weighted] = (),
+        prefixes: str | Sequence[str] = "",
+        attention: bool = False,
+        **options: Any,
+    ) -> list[list[Translation]]:
+        """The targets of some sources: for each, `n_best`, best first.
+
+        What comes out for a source does not depend on the others. Options are the fields of `Decoding`: strategy (beam
+        search when not given), beam, length_penalty, coverage_penalty, n_best, max_length, replace_unknown, ...
+
+        first: the number of the first source when a long list is decoded in pieces; samples depend on it.
+        fuse: other models that have a say in every step, each with its weight: language models of the target, or other
+            sequence-to-sequence models, under the same tokenisers.
+        rerank: language models that judge the finished targets, each with its weight; any tokeniser will do.
+        prefixes: what each target shall begin with, one for all or one for each.
+        attention: whether to return where the model looked.
+        """
+        decoding = decoding or Decoding(**options)
+        decoding = replace(decoding, strategy=decoding.strategy or "beam")
+        sources = listed(sources)
+        encoded, words = self._encode(sources)
+        search = Search(
+            self.model,
+            self._fused(fuse),
+            lambda numbers: Source(*padded(encoded, numbers)),
+            self._prefixes(prefixes, len(sources)),
+            decoding,
+            first,
+            looks=attention or decoding.replace_unknown or decoding.coverage_penalty > 0,
+        )
+
+        def decode(job: tuple[Numbers, int]) -> list[list[Draft]]:
+            numbers, longest = job
+            batch = search.drafts(numbers, decoding.limits(longest))
+            if search.looks:
+                batch = [[_without_padding(draft, encoded) for draft in several] for several in batch]
+            if decoding.coverage_penalty > 0:
+                batch = [_covering(several, decoding)[: decoding.n_best] for several in batch]
+            return batch
+
+        jobs = list(self._batches(encoded, decoding))
+        on_processor = self.device.type == "cpu"
+        batches = side_by_side(decode, jobs) if on_processor else map(decode, jobs)
+        drafts = {several[0].number: several for batch in batches for several in batch}
+        results = [
+            [self._written(draft, source, words[number], decoding, attention) for draft in drafts[number]]
+            for number, source in enumerate(sources)
+        ]
+        return reranked([""] * len(results), results, rerank) if rerank else results
+
+    def translate(self, sources: str | Sequence[str], **options: Any) -> list[str]:
+        """The best target of each source, as text."""
+        return [several[0].text for several in self.generate(sources, **options)]
+
+    def _encode(self, sources: Sequence[str]) -> tuple[Ragged, list[list[str]]]:
+        """The sources as ids, and the words of each that only copying knows."""
+        if self.copies:
+            return Ragged.encoded_openly(list(sources), self.tokenizer)
+        return Ragged.encoded(list(sources), self.tokenizer), [[] for _ in sources]
+
+    def _prefixes(self, prefixes: str | Sequence[str], count: int) -> list[list[int]]:
+        several = [prefixes] * count if isinstance(prefixes, str) else prefixes
+        if len(several) != count:
+            raise UserError(f"there are {count} sources and {len(several)} prefixes; give one for each, or one for all")
+        return [self.target_tokenizer.encode(prefix) for prefix in several]
+
+    def _fused(self, others: Sequence[tuple[Any, float]]) -> StepModel:
+        if not others:
+            return self.steps
+        for run in (self, *(other for other, _ in others)):
+            if isinstance(run, TrainedSeq2Seq) and run.copies:
+                raise UserError(f"{run.path} copies words that no other model knows: it cannot be fused; use --rerank")
+        for other, _ in others:
+            tokenizer = other.target_tokenizer if isinstance(other, TrainedSeq2Seq) else other.tokenizer
+            check_same_tokens(self.target_tokenizer, self.path, tokenizer, other.path)
+            if isinstance(other, TrainedSeq2Seq):
+                check_same_tokens(self.tokenizer, self.path, other.tokenizer, other.path)
+        return Fusion(self.model, [(other.model, weight) for other, weight in others])
+
+    def _batches(self, encoded: Ragged, decoding: Decoding) -> Iterator[tuple[Numbers, int]]:
+        """Numbers of sources of similar lengths, longest first, and how long their targets may become.
+
+        The limit follows from a source's own length, rounded up, so that no source is cut shorter for its neighbours.
+        """
+        on_gpu = self.device.type == "cuda"
+        budget = (
+            torch.cuda.get_device_properties(self.device).total_memory // BYTES_PER_TOKEN if on_gpu else BATCH_TOKENS
+        )
+        hypotheses = decoding.beam if decoding.strategy == "beam" else decoding.n_best
+        lengths = encoded.lengths
+        classes = -(-lengths // LENGTH_CLASS) * LENGTH_CLASS
+        if on_gpu and decoding.max_length is not None and len(classes):
+            classes[:] = classes.max()  # all may grow equally long, and one large batch is faster than several
+        order = np.argsort(-lengths, kind="stable")
+        while len(order):
+            rows = max(1, int(budget // (lengths[order[0]] * hypotheses)))
+            size = classes[order[0]]
+            rows = min(rows, int(np.count_nonzero(classes[order[:rows]] == size)))
+            yield order[:rows], 2 * int(size) + LENGTH_CLASS
+            order = order[rows:]
+
+    def _written(self, draft: Draft, source: str, words: list[str], decoding: Decoding, attention: bool) -> Translation:
+        """A draft as text; `words` are those of its source that only copying knows."""
+        tokens, pieces = draft.tokens, self.tokenizer.pieces(source) if draft.weights.size else []
+        if decoding.replace_unknown and pieces and UNK in tokens:
+            first = self.target_tokenizer.size + len(words)
+            words = [*words, *pieces]
+            looked_at = (first + draft.weights[:, : len(pieces)].argmax(1)).tolist()
+            tokens = [place if token == UNK else token for token, place in zip(tokens, looked_at, strict=True)]
+        text, log_prob = open_words.decode(self.target_tokenizer, tokens, words), draft.hypothesis.log_prob
+        shown = None
+        if attention:
+            target = open_words.tokens(self.target_tokenizer, tokens, words)
+            shown = AttentionMap([*pieces, SPECIALS[EOS]], target, draft.weights, log_prob, source, text)
+        return Translation(text, log_prob, len(draft.hypothesis.tokens), shown)
+
+    # --------------------------------------------------------------------------------------------------- scoring
+
+    def score(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> list[Score]:
+        """log p(target | source) of each pair, with the target's tokens, `<eos>` counted, and unknown ones."""
+        sources, targets = listed(sources), listed(targets)
+        if len(sources) != len(targets):
+            raise UserError(f"there are {len(sources)} sources and {len(targets)} targets: give one target for each")
+        pairs = [Pair(source, (target,)) for source, target in zip(sources, targets, strict=True)]
+        return self.pair_scores(self.pair_encoder.encode(pairs)) if pairs else []
+
+    def score_lines(self, lines: Sequence[str], where: str, first: int) -> list[Score]:
+        """As `score`, of lines of source, tab, target."""
+        pairs = [line.split("\t") for line in lines]
+        for number, pair in enumerate(pairs, start=first):
+            if len(pair) < 2:
+                raise DataError(f"{where}, line {number}: no tab; a model of pairs scores lines of source, tab, target")
+        return self.score([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+    def pair_scores(self, pairs: EncodedPairs) -> list[Score]:
+        """log p(target | source) of each pair, in order."""
+        return self.target_scores(sorted_batches(pairs, SCORED))
+
+    def log_prob(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> list[float]:
+        """Natural log-probability of each target given its source."""
+        return [score.log_prob for score in self.score(sources, targets)]
+
+    def held_out(self, files: str | list[str] | None = None) -> HeldOut:
+        """The pairs of files, or the run's test or validation pairs. Pairs with the same source count as one to decode,
+        with all their targets as references."""
+        pairs = list(held_out_pairs(self.config.data, files))
+        if not pairs:
+            raise DataError("there are no pairs to evaluate on")
+        sources = grouped(pairs)
+        references = [list(pair.targets) for pair in sources]
+        return HeldOut(
+            [pair.source for pair in sources], references, validation_batches(self.pair_encoder.encode(pairs))
+        )
+
+
+class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
+    """Any encoder, decoder and output layer, trained on batches of pairs of similar lengths."""
+
+    config = Seq2SeqConfig
+    assets = Seq2SeqAssets
+    trained = TrainedSeq2Seq
+    next_step = "generate {run} --prompt ..."
+    contest = PairContest
+
+    def prepare(self, config: RunConfig, kept: Seq2SeqAssets | None) -> tuple[PairMaterials, Seq2SeqAssets]:
+        tokenizers = (kept.tokenizer, kept.target_tokenizer) if kept else (None, None)
+        materials = prepare_pairs(config, *tokenizers)
+        if kept is None:
+            target = materials.target_tokenizer
+            layout = word_layout(config.model.output, materials.train.target.tokens, target or materials.tokenizer)
+            kept = Seq2SeqAssets(materials.tokenizer, layout, target)
+        return materials, kept
+
+    def build(self, config: RunConfig, assets: Seq2SeqAssets) -> Seq2Seq:
+        target = assets.target_tokenizer
+        return build_seq2seq(config.model, assets.tokenizer.size, target.size if target else None, assets.output)
+
+    def begin(self, model: Seq2Seq, config: RunConfig, assets: Seq2SeqAssets, data: PairMaterials) -> Iterable[str]:
+        if config.model.embedding.vectors is not None:
+            yield start_embedding(model.source_embedding.weight, assets.tokenizer, config.model.embedding.vectors)
+            if assets.target_tokenizer is not None:
+                yield start_embedding(model.embedding.weight, assets.target_tokenizer, config.model.embedding.vectors)
+
+    def stages(self, work: Work[PairMaterials, Seq2SeqAssets]) -> Iterator[Steps]:
+        config, model, materials, assets = work.config, work.model, work.data, work.assets
+        data: PairData = config.data
+        work.reporter.say(f"training: {materials.train.totals}; validation: {materials.valid.totals}")
+        context = Context(assets.target_tokenizer or assets.tokenizer, materials.train.references)
+        yield Steps(
+            model,
+            build_objective(config.objective, context),
+            Stream(materials.train, materials.train.buckets(data.batch_tokens, work.processes.world), config.seed),
+            lambda: validated(model, validation_batches(materials.valid)),
+            config.training,
+        )
+
+    def report(self, trained: TrainedSeq2Seq) -> Report:
+        from seqloom.reports.run_report import outputs_section
+
+        evaluation = trained.evaluate(limit=DECODED)
+        first_references = (several[0] for several in evaluation.references)
+        examples = list(zip(evaluation.sources, first_references, evaluation.outputs, strict=True))
+        step = max(1, len(examples) // SHOWN)
+        scores = {name: score.value for name, score in evaluation.scores.items()}
+        return Report({"pairs decoded": len(examples), **scores}, [outputs_section(examples[::step][:SHOWN])])
+
+
+def validation_batches(pairs: EncodedPairs) -> Iterator[PairBatch]:
+    """All pairs once, with the first reference of each."""
+    return (batch for _, batch in sorted_batches(pairs, VALIDATED))
+
+
+def _without_padding(draft: Draft, sources: Ragged) -> Draft:
+    """The draft with the weights of the places that its source has, where others of the batch are longer."""
+    return replace(draft, weights=draft.weights[:, : len(sources[draft.number])])
+
+
+def _covering(several: list[Draft], decoding: Decoding) -> list[Draft]:
+    """Drafts of one source by score + β Σ_s log min(Σ_t α_{t,s}, 1) (Wu et al. 2016, section 7), best first."""
+
+    def score(draft: Draft) -> float:
+        looked = np.clip(draft.weights.sum(0, dtype=np.float64), 1e-9, 1.0)
+        return draft.hypothesis.score + decoding.coverage_penalty * float(np.log(looked).sum())
+
+    return sorted(several, key=lambda draft: -score(draft))
+
+
+KIND = Seq2SeqKind()

@@ -1,0 +1,110 @@
+"""The page of a comparison: which rung pays."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from seqloom.files import write_text
+from seqloom.reports import html
+from seqloom.reports.ladder import SECONDS, Ladder, Rung, Samples
+from seqloom.reports.numbers import MISSING, duration, significant
+from seqloom.reports.pictures import inline_sheet
+from seqloom.reports.plots import learning_curves
+from seqloom.reports.style import svg
+from seqloom.reports.tradeoff import quality_against_cost
+
+
+def write_ladder_page(ladder: Ladder, path: Path) -> None:
+    """Write the page to `path`, atomically."""
+    names = [(rung.name, rung.description) for rung in ladder.rungs]
+    notes = [html.element("p", note) for note in ladder.notes]
+    parts = [
+        html.element("p", lead(ladder), class_="lead"),
+        html.facts((name, text) for name, text in ladder.facts.items() if text),
+        html.section("The numbers", html.table("Model", names, ladder.columns()), *notes),
+        html.section("Quality against cost", *_plots(ladder)),
+        _samples(ladder),
+    ]
+    folder = ladder.best().folder
+    commands = [(command.what, html.code(command.line(folder))) for command in ladder.commands]
+    parts.append(html.section("Go on from here", html.facts(commands, class_="commands")))
+    write_text(Path(path), html.page(ladder.title, *parts))
+
+
+def lead(ladder: Ladder) -> str:
+    """Who won, by how much, and what the cheapest rung would have cost."""
+    yardstick = ladder.yardstick
+    finite = [rung for rung in ladder.ranked() if math.isfinite(ladder.value(rung))]
+    if not finite:
+        return yardstick.failed
+    best, *others = finite
+    score = yardstick.score.format(ladder.shown(best)) + _after(best)
+    if len(ladder.rungs) == 1:
+        return f"{best.name} {yardstick.alone} {score}."
+    text = f"{best.name} {yardstick.wins}: {score}"
+    if not others:
+        return f"{text}. No other model has a finite {yardstick.name}."
+    second = others[0]
+    text += f", {_margin(ladder, best, second)} than {second.name} ({ladder.shown(second)})."
+    timed = [rung for rung in finite if math.isfinite(rung.values[SECONDS])]
+    cheapest = min(timed, key=lambda rung: rung.values[SECONDS], default=best)
+    if cheapest is not best and cheapest is not second:
+        text += (
+            f" The quickest to train, {cheapest.name}, reaches {ladder.shown(cheapest)} "
+            f"in {duration(cheapest.values[SECONDS])}."
+        )
+    return text
+
+
+def _after(rung: Rung) -> str:
+    seconds = rung.values[SECONDS]
+    return f" after {duration(seconds)} of training" if math.isfinite(seconds) else ""
+
+
+def _margin(ladder: Ladder, best: Rung, second: Rung) -> str:
+    """By how much one is better than another; of bounds, what they allow to say."""
+    first, then = ladder.value(best), ladder.value(second)
+    if ladder.yardstick.logarithmic:
+        return f"{significant(100 * abs(1 - first / then), 2)} % {ladder.yardstick.measure.better}"
+    limit = {(True, False): "at least ", (False, True): "at most "}.get((best.bound, second.bound), "")
+    more = "less" if ladder.yardstick.measure.better == "lower" else "more"
+    return f"{limit}{significant(abs(first - then), 2)} {more}"
+
+
+def _plots(ladder: Ladder) -> list[html.Markup]:
+    axis, better = ladder.yardstick.axis, ladder.yardstick.measure.better or ""
+    cost = svg(quality_against_cost(ladder), f"{axis} against seconds of training and against parameters")
+    curves = svg(learning_curves(ladder), f"Validation loss against {ladder.unit}s and against seconds of training")
+    points = [len(rung.curve) for rung in ladder.rungs]
+    at_once = " A model that is counted rather than trained step by step is one point." if 1 in points else ""
+    return [
+        html.figure(
+            cost,
+            f"{better.capitalize()} is better, further left is cheaper. The larger the marker, the more parameters. On "
+            "the dashed lines stand the models worth their cost: no other is both cheaper and better.",
+        ),
+        html.figure(curves, "Validation loss while training." + at_once),
+    ]
+
+
+def _samples(ladder: Ladder) -> html.Markup:
+    """What the rungs make, beside each other."""
+    made: list[tuple[str, Samples]] = [ladder.reference] if ladder.reference else []
+    made += [(rung.name, rung.samples) for rung in ladder.rungs]
+    sheets = [inline_sheet(samples, name) for name, samples in made if isinstance(samples, np.ndarray)]
+    if sheets:
+        return html.section("What they draw", html.element("div", *sheets, class_="looks"))
+    texts = [(name, list(map(str, samples))) for name, samples in made]
+    if not any(several for _, several in texts):
+        return html.Markup()
+    length = max(len(ladder.rows), *(len(several) for _, several in texts))
+    begins = [*ladder.rows, *(f"Sample {number + 1}" for number in range(len(ladder.rows), length))]
+    rows = [(begin or "(no prompt)", [_text(several, row) for _, several in texts]) for row, begin in enumerate(begins)]
+    return html.section("What they write", html.side_by_side(ladder.row_title, [name for name, _ in texts], rows))
+
+
+def _text(texts: list[str], row: int) -> str:
+    return texts[row].strip() if row < len(texts) else MISSING

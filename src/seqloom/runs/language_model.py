@@ -1,0 +1,306 @@
+"""Trained models of text with their tokeniser: text in, text and numbers out. What all kinds of them share."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seqloom.config.schema.data import TextData
+from seqloom.data.corpus import Corpus
+from seqloom.data.materials import held_out_text, open_text
+from seqloom.data.store import TokenStore
+from seqloom.decoding import Hypothesis, stream
+from seqloom.decoding.fusion import Fusion, check_weight
+from seqloom.decoding.protocol import StepModel
+from seqloom.errors import UserError
+from seqloom.metrics.corpus_scores import Scored
+from seqloom.metrics.likelihood import Likelihood, unit_likelihood
+from seqloom.models.autoregressive import Autoregressive
+from seqloom.models.conditional import Conditional
+from seqloom.nn.output import OutputLayout
+from seqloom.reports.html import Markup, samples_section
+from seqloom.runs.assets import Assets
+from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
+from seqloom.runs.kind import Report
+from seqloom.runs.trained import Continues, Scores, Trained
+from seqloom.text.special import BOS, EOS, UNK
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.words import count_words
+
+Weighted = tuple["TrainedLanguageModel", float]
+"""Another model, and how much it counts."""
+Text = TypeVar("Text", bound=Generated)
+SAMPLES = 4  # texts on the page of a run
+
+
+@dataclass(frozen=True)
+class TextAssets(Assets):
+    """What every model of text keeps."""
+
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True)
+class NeuralTextAssets(TextAssets):
+    """The tokeniser, and what the output layer must know of the words."""
+
+    output: OutputLayout
+
+
+class TrainedLanguageModel(Trained, Continues, Scores):
+    """What `seqloom.load` gives back for a model of text."""
+
+    model: Autoregressive
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How text becomes tokens."""
+        return self.assets.tokenizer
+
+    @property
+    def data(self) -> TextData:
+        """How the run reads text."""
+        return self.config.data
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model learned; of weights that are tied, each once."""
+        return self.model.parameter_count
+
+    # --------------------------------------------------------------------------------------------------- scoring
+
+    def score(self, texts: str | Sequence[str]) -> list[Score]:
+        """log p of each text by itself, with its number of tokens and of unknown ones among them. One text is a list
+        of one, here and in the methods below.
+
+        A text is one unit and its `<eos>` counts as a token; where the model was trained on whole files it is a line,
+        and the newline that ends it counts, if the tokeniser knows newlines.
+        """
+        tokens, lengths = self._encode(listed(texts))
+        log_probs = self.model.unit_log_probs(tokens, lengths).astype(np.float64)
+        unknown = tokens == UNK
+        columns = (log_probs, unknown, np.where(unknown, 0.0, log_probs))
+        totals, unknowns, known = (_sums(values, lengths).tolist() for values in columns)
+        with _no_garbage():
+            return list(map(Score, totals, lengths.tolist(), unknowns, known))
+
+    def score_lines(self, lines: Sequence[str], where: str, first: int) -> list[Score]:
+        """As `score`."""
+        return self.score(lines)
+
+    def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """The ids of all texts one after the other, as units of the kind the model was trained on; their lengths."""
+        if self.data.unit != "file":
+            return self.tokenizer.encode_flat(texts)
+        tokens, lengths = self.tokenizer.encode_flat([text + "\n" for text in texts])
+        return tokens[tokens != EOS], lengths - 1
+
+    def log_prob(self, texts: str | Sequence[str]) -> list[float]:
+        """Natural log-probability of each text."""
+        return [score.log_prob for score in self.score(texts)]
+
+    def likelihood(self, texts: str | Sequence[str]) -> Likelihood:
+        """The texts together, each scored by itself."""
+        texts = listed(texts)
+        words = sum(count_words(text) + 1 for text in texts)
+        return Score.together(self.score(texts), words, sum(len(text) + 1 for text in texts))
+
+    def perplexity(self, texts: str | Sequence[str]) -> float:
+        """Perplexity per token over all texts, each scored by itself."""
+        return self.likelihood(texts).perplexity
+
+    def evaluate(self, files: str | list[str] | None = None) -> Likelihood:
+        """The likelihood of files. A neural model reads them as running text: a recurrent state is carried from unit to
+        unit, and other models see at least half a window of what came before. An n-gram model and an interpolation
+        read each unit by itself. Without files, of the run's test or validation text."""
+        return self.store_likelihood(TokenStore.of(self.text(files), self.tokenizer))
+
+    def store_likelihood(self, store: TokenStore) -> Likelihood:
+        """The likelihood of a text that is encoded already: here, unit by unit."""
+        return unit_likelihood(self.model, store)
+
+    def text(self, files: str | list[str] | None = None) -> Corpus:
+        """The text of files, as the run reads text; without files, the run's test or validation text."""
+        corpus = open_text(self.data, files) if files else self.reference()
+        if corpus is None:
+            raise UserError(f"{self.path} held no text out when it was trained: name a text to evaluate on (--source)")
+        return corpus
+
+    def reference(self) -> Corpus | None:
+        """The run's own test or validation text; none where it had neither and held nothing out."""
+        return held_out_text(self.data)
+
+    def figures(self, source: str | list[str] | None = None) -> dict[str, Scored]:
+        """What `evaluate` finds, each figure with the signature that says how it was computed."""
+        return {name: Scored(value, self.signature) for name, value in self.evaluate(source).as_dict().items()}
+
+    @property
+    def signature(self) -> str:
+        """How `evaluate` computes its figures, in a form to publish beside them."""
+        return self.signed(
+            f"tokenizer {self.tokenizer.kind}",
+            f"vocabulary {self.tokenizer.size}",
+            f"unit {self.data.unit}",
+            self.context,
+            "end of unit counted",
+            "<unk> as a word",
+        )
+
+    @property
+    def context(self) -> str:
+        """What a word is predicted from, in a signature."""
+        return "each unit by itself"
+
+    # ------------------------------------------------------------------------------------------------ generating
+
+    def generate(
+        self,
+        prompts: str | Sequence[str],
+        decoding: Decoding | None = None,
+        first: int = 0,
+        fuse: Sequence[Weighted] = (),
+        rerank: Sequence[Weighted] = (),
+        **options: Any,
+    ) -> list[list[Generated]]:
+        """Go on from each prompt: for each, `n_best` texts, best first.
+
+        `first` is the number of the first prompt when a long list is decoded in pieces: samples then do not depend on
+        how it was cut. Options are the fields of `Decoding`: strategy, beam, temperature, top_k, top_p, n_best, ...
+
+        fuse: other models that have a say in every step (shallow fusion), each with its weight β: what is searched,
+            sampled and reported as `log_prob` is then log p + Σ β log p_other. They need the same tokeniser.
+        rerank: other models that judge the `n_best` finished texts, each with its weight β: they are sorted anew by
+            log_prob + Σ β log p_other(prompt + text), which becomes their `log_prob`. Any tokeniser will do.
+        """
+        decoding = sampled(decoding or Decoding(**options))
+        prompts = listed(prompts)
+        encoded = [self.tokenizer.encode(prompt) for prompt in prompts]
+        numbers = range(first, first + len(encoded))
+        hypotheses = decoding.run(self.fused(fuse), encoded, numbers, decoding.limits())
+        pairs = zip(encoded, hypotheses, strict=True)
+        results = [[self.continuation(prompt, hypothesis) for hypothesis in row] for prompt, row in pairs]
+        return reranked(prompts, results, rerank) if rerank else results
+
+    @torch.inference_mode()
+    def next_tokens(self, prompt: str, top: int = 10) -> list[tuple[str, float]]:
+        """The `top` likeliest tokens after a prompt, as a person would read them, each with its probability."""
+        tokens = torch.tensor([[BOS, *self.tokenizer.encode(prompt)]], device=self.device)
+        log_probs, _ = self.model.read(self.model.start(1), tokens)
+        best = log_probs[0].float().cpu().topk(min(top, self.model.vocabulary_size))
+        return list(zip(self.tokenizer.tokens(best.indices.tolist()), best.values.exp().tolist(), strict=True))
+
+    def sample(self, size: int, **options: Any) -> list[str]:
+        """Draw texts from the model; options are the fields of `Decoding`."""
+        return [row[0].text for row in self.generate([""] * size, strategy="sample", **options)]
+
+    def stream(self, prompt: str, decoding: Decoding, fuse: Sequence[Weighted] = ()) -> Iterator[str]:
+        """Go on from a prompt, piece by piece, as the model writes; `fuse` as in `generate`."""
+        decoding = sampled(decoding)
+        encoded = self.tokenizer.encode(prompt)
+        tokens: list[int] = []
+        shown = ""
+        source = self.sources(range(1), decoding.seed)
+        for said in stream(self.fused(fuse), [encoded], decoding.chooser(), decoding.limits(), source):
+            tokens.extend(said.tokens.tolist())
+            text = self._after(encoded, tokens)
+            if not text.endswith("\N{REPLACEMENT CHARACTER}"):  # a character whose bytes are not all there yet
+                yield text[len(shown) :]
+                shown = text
+
+    def sources(self, numbers: Sequence[int], seed: int) -> Any:
+        """What texts of these numbers within a job are conditioned on; nothing here."""
+        return None
+
+    def fused(self, others: Sequence[Weighted]) -> StepModel:
+        """The model together with others, each with its weight."""
+        for other, _ in others:
+            self.check_same_tokens(other)
+        return Fusion(self.model, [(other.model, weight) for other, weight in others]) if others else self.steps
+
+    @cached_property
+    def steps(self) -> StepModel:
+        """The model as searches use it."""
+        return self.model
+
+    def check_same_tokens(self, other: Trained) -> None:
+        """Refuse a model of other tokens, where probabilities of one and the same token are to be put together."""
+        check_same_tokens(self.tokenizer, self.path, language_model(other).tokenizer, other.path)
+
+    def continuation(self, prompt: list[int], hypothesis: Hypothesis) -> Generated:
+        """A hypothesis as text."""
+        text = self._after(prompt, hypothesis.tokens)
+        return Generated(text, hypothesis.log_prob, len(hypothesis.tokens))
+
+    def _after(self, prompt: Sequence[int], tokens: Sequence[int]) -> str:
+        """What comes after the prompt, with the space before it where there is one: prompt + text reads right."""
+        before = self.tokenizer.decode(prompt)
+        together = self.tokenizer.decode([*prompt, *tokens])
+        return together[len(before) :] if together.startswith(before) else self.tokenizer.decode(tokens)
+
+
+def language_model(trained: Trained) -> TrainedLanguageModel:
+    """A run as one that gives each token a probability, where that is needed; of a model with a code behind each text,
+    tokens have probabilities only given the code."""
+    if not isinstance(trained, TrainedLanguageModel) or isinstance(trained.model, Conditional):
+        raise UserError(f"{trained.path} is a model of kind {trained.kind!r}; a language model is needed here")
+    return trained
+
+
+def text_report(trained: TrainedLanguageModel, *sections: Markup, training: Markup | None = None) -> Report:
+    """The page of a model of text: its figures, where text was held out, and what it writes."""
+    figures = {name: score.value for name, score in trained.figures().items()} if trained.reference() else {}
+    written = samples_section(trained.sample(SAMPLES, max_length=60, temperature=0.8))
+    return Report(figures, [*sections, written], training)
+
+
+def sampled(decoding: Decoding) -> Decoding:
+    """Models of text are sampled from, unless something else is asked for."""
+    if decoding.coverage_penalty or decoding.replace_unknown:
+        raise UserError("coverage penalty and replaced unknowns need a source; a language model has none")
+    return replace(decoding, strategy=decoding.strategy or "sample")
+
+
+def reranked(prompts: Sequence[str], results: list[list[Text]], others: Sequence[Weighted]) -> list[list[Text]]:
+    """Each prompt's texts by log_prob + Σ β log p_other(prompt + text), best first; of equals, as they were."""
+    pairs = zip(prompts, results, strict=True)
+    texts = [prompt + output.text for prompt, outputs in pairs for output in outputs]
+    verdicts = np.zeros(len(texts))
+    for other, weight in others:
+        verdicts += check_weight(weight) * np.array(other.log_prob(texts))
+    verdict = iter(verdicts.tolist())
+    scored = [[replace(output, log_prob=output.log_prob + next(verdict)) for output in outputs] for outputs in results]
+    return [sorted(outputs, key=lambda output: -output.log_prob) for outputs in scored]
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Make many small objects, all of which stay: looking for garbage among them would take longer than scoring."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _sums(values: NDArray[Any], lengths: NDArray[np.integer]) -> NDArray[Any]:
+    """The sum over each unit."""
+    some = lengths > 0
+    sums = np.zeros(len(lengths), values.dtype if values.dtype != bool else np.int64)
+    if some.any():
+        sums[some] = np.add.reduceat(values, (np.cumsum(lengths) - lengths)[some], dtype=sums.dtype)
+    return sums
+
+
+def listed(texts: str | Sequence[str]) -> Sequence[str]:
+    """One text as a list of one."""
+    return [texts] if isinstance(texts, str) else texts

@@ -1,0 +1,101 @@
+"""Stages: what is fitted in a run, one after another. Nearly every kind of run has one."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from seqloom.config.schema.training import TrainingConfig
+from seqloom.data.stream import Stream
+from seqloom.files import atomic_file
+from seqloom.training import Journal, Objective, Processes, Reporter, Trainer, load_model_weights, model_weights
+from seqloom.training.checkpoints import WEIGHTS, load_weights, save_tensors
+
+Figures = dict[str, float]
+
+
+class Stage(ABC):
+    """Something to fit into a folder, where it leaves `model.safetensors` and `metrics.jsonl`."""
+
+    name: str = "training"
+
+    @abstractmethod
+    def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
+        """Fit to the end, whatever part of it was done before."""
+
+
+@dataclass
+class Steps(Stage):
+    """A training by the one trainer. Afterwards the model has the weights that validated best."""
+
+    model: nn.Module
+    objective: Objective
+    batches: Stream
+    validate: Callable[[], Figures]
+    training: TrainingConfig
+    name: str = "training"
+
+    def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
+        trainer = Trainer(
+            self.model, self.objective, self.batches, self.validate, self.training, folder, processes, reporter
+        )
+        trainer.resume()
+        trainer.fit()
+        load_model_weights(self.model, load_weights(folder / WEIGHTS), str(folder / WEIGHTS))
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What came of a computation."""
+
+    save: Callable[[Path], None]
+    """Writes the weights into a file."""
+    entries: list[dict[str, Any]]
+    """What to log, the last entry with all figures."""
+
+
+@dataclass
+class Computation(Stage):
+    """A model that is computed at once, in the first process: counted, solved, or iterated to its end. Nothing is kept
+    of one that was interrupted; the weights are written last."""
+
+    compute: Callable[[Reporter], Computed]
+    name: str = "training"
+
+    def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
+        if processes.main and not (folder / WEIGHTS).is_file():
+            computed = self.compute(reporter)
+            journal = Journal(folder)
+            for entry in computed.entries:
+                journal.write(entry)
+            journal.close()
+            computed.save(folder / WEIGHTS)
+        processes.wait()
+
+
+class Stopwatch:
+    """Times a computation, for the one entry of its log."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+
+    def entry(self, tokens: int, **figures: Any) -> dict[str, Any]:
+        """An entry of the log: so many tokens until now, and more figures."""
+        seconds = time.perf_counter() - self.began
+        return {"step": 1, "tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds, **figures}
+
+
+def saving(model: nn.Module) -> Callable[[Path], None]:
+    """What writes the weights of a torch model into a file."""
+
+    def save(path: Path) -> None:
+        with atomic_file(path) as temporary:
+            save_tensors(model_weights(model), temporary)
+
+    return save

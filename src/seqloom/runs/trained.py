@@ -1,0 +1,418 @@
+"""What `load` gives back: a trained model with what it needs, and what it can do.
+
+What a run can do is a set of capabilities: small interfaces that its class derives from. Verbs, the server and
+comparisons ask for a capability, never for a class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seqloom.config import RunConfig
+from seqloom.errors import UserError
+from seqloom.metrics.corpus_scores import Scored
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.version import __version__
+
+Pixels = NDArray[np.uint8]
+"""Images [count, height, width], or [count, height, width, 3] in colour."""
+
+
+class Trained(ABC):
+    """A trained model with its configuration and assets."""
+
+    def __init__(self, model: Any, assets: Any, config: RunConfig, path: Path) -> None:
+        self.model, self.assets, self.config, self.path = model, assets, config, path
+
+    @abstractmethod
+    def figures(self, source: Any = None) -> dict[str, Scored]:
+        """How good the model is on the data of `source`, or on the run's test or validation data; each figure with the
+        signature that says how it was computed."""
+
+    @property
+    def kind(self) -> str:
+        """Which kind of model this is."""
+        return str(self.config.model.kind)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model learned; of weights that are tied, each once."""
+        return sum(each.numel() for each in self.model.parameters() if each.requires_grad)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return self.model.device
+
+    @property
+    def verbs(self) -> list[str]:
+        """The verbs of the command line that take this run."""
+        return [capability.verb for capability in CAPABILITIES if isinstance(self, capability)]
+
+    def lacking(self, what: str) -> LackingError:
+        """The error that this run lacks something; it says what there is instead."""
+        others = ", ".join(["evaluate", *self.verbs])
+        return LackingError(f"{self.path} is a model of kind {self.kind!r}, {what}; it is for: {others}")
+
+    def __getattr__(self, name: str) -> Any:
+        """What no class of this run has: a sentence, where other kinds of runs have it."""
+        if any(name in vars(capability) for capability in (*CAPABILITIES, Continues, HasDensity)):
+            raise self.lacking(f"which has no `{name}`")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def signed(self, *parts: str) -> str:
+        """A signature: how a figure was computed, in a form to publish beside it."""
+        return "; ".join([*parts, f"seqloom {__version__}"])
+
+
+class LackingError(UserError, AttributeError):
+    """Something was asked of a run that it cannot do."""
+
+
+class Capability(ABC):
+    """Something that a run can do, and the verb for it."""
+
+    verb: ClassVar[str]
+
+
+Able = TypeVar("Able", bound=Capability)
+
+
+def able(trained: Any, capability: type[Able], verb: str | None = None) -> Able:
+    """The run as one that has a capability; an error that says what it can do instead, where it has not."""
+    if not isinstance(trained, capability):
+        raise trained.lacking(f"which is not for `seqloom {verb or capability.verb}`")
+    return trained
+
+
+class Generates(Capability):
+    """Writes texts."""
+
+    verb = "generate"
+
+    @abstractmethod
+    def generate(
+        self,
+        prompts: str | Sequence[str],
+        /,
+        decoding: Any = None,
+        first: int = 0,
+        fuse: Sequence[tuple[Any, float]] = (),
+        rerank: Sequence[tuple[Any, float]] = (),
+    ) -> list[list[Any]]:
+        """For each prompt or source `n_best` texts, best first.
+
+        first: the number of the first prompt within a longer job, on which samples depend.
+        fuse, rerank: other runs with their weights, that have a say in every step, or judge the finished texts.
+        """
+
+
+class Continues(Generates):
+    """Goes on from a prompt, which may be empty."""
+
+    @abstractmethod
+    def stream(self, prompt: str, decoding: Any, fuse: Sequence[tuple[Any, float]] = ()) -> Iterator[str]:
+        """What comes after a prompt, piece by piece."""
+
+    @abstractmethod
+    def log_prob(self, texts: str | Sequence[str]) -> list[float]:
+        """Natural log-probability of each text."""
+
+
+class Translates(Generates):
+    """Writes a target for each source."""
+
+    @abstractmethod
+    def generate(
+        self,
+        prompts: str | Sequence[str],
+        /,
+        decoding: Any = None,
+        first: int = 0,
+        fuse: Sequence[tuple[Any, float]] = (),
+        rerank: Sequence[tuple[Any, float]] = (),
+        prefixes: str | Sequence[str] = "",
+        attention: bool = False,
+    ) -> list[list[Any]]:
+        """As above; `prefixes` is what targets shall begin with, and `attention` returns where the model looked."""
+
+
+class Captions(Capability):
+    """Writes about images."""
+
+    verb = "generate --image"
+    path: Path
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """How captions become tokens."""
+
+    @abstractmethod
+    def pixels(self, images: Any) -> Pixels:
+        """Images as the model reads them."""
+
+    @abstractmethod
+    def generate(
+        self, images: Any, /, decoding: Any = None, first: int = 0, prefix: str = "", attention: bool = False
+    ) -> list[list[Any]]:
+        """For each image `n_best` captions, best first."""
+
+
+class Scores(Capability):
+    """Gives texts a log-probability."""
+
+    verb = "score"
+
+    @abstractmethod
+    def score_lines(self, lines: Sequence[str], where: str, first: int) -> list[Any]:
+        """A `Score` of each line, the first of which is line number `first` of `where`."""
+
+
+class Labels(Capability):
+    """Says what new examples are."""
+
+    verb = "predict"
+
+    @abstractmethod
+    def predict_lines(self, lines: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+        """For each line what to print, and the same as an object."""
+
+
+class Embeds(Capability):
+    """Gives words vectors that depend on their context."""
+
+    verb = "embed"
+    path: Path
+    """The run's folder."""
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """How many vectors a word has, one of each layer."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How long they are."""
+
+    @abstractmethod
+    def embed(self, sentences: Any, mix: Any = "mean") -> list[NDArray[np.float32]]:
+        """[words, width] for each sentence, or [depth, words, width]."""
+
+    @abstractmethod
+    def layers(self, sentences: Any) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """(number, [depth, words, width]) of each sentence, in whatever order."""
+
+
+class HasWordVectors(Capability):
+    """Has a vector for each word."""
+
+    verb = "words neighbours"
+    vectors: Any
+
+
+class DrawsBetweenSentences(Capability):
+    """Goes from one sentence to another through the codes between them."""
+
+    verb = "interpolate"
+
+    @abstractmethod
+    def path_between(self, first: str, second: str, steps: int = 7, way: Any = "linear") -> Any:
+        """Codes on the way, [steps, size]."""
+
+    @abstractmethod
+    def decoded(self, codes: Any, decoding: Any = None) -> list[Any]:
+        """The sentence of each code."""
+
+
+class Draws(Capability):
+    """Draws images."""
+
+    verb = "images sample"
+
+    @abstractmethod
+    def sample(self, size: int, seed: int = 0) -> Pixels:
+        """Draw images: [size, height, width], or [size, height, width, 3] in colour."""
+
+
+class DrawsClasses(Draws):
+    """Draws images of a class that is asked for."""
+
+    verb = "images sample --class"
+
+    @abstractmethod
+    def sample(self, size: int, seed: int = 0, labels: Any = None) -> Pixels:
+        """Draw images; of classes by name or number, one for all or one for each, where they are given."""
+
+
+class DrawsTexts(Capability):
+    """Draws what a text says."""
+
+    verb = "images draw"
+
+    @abstractmethod
+    def draw(self, texts: str | Sequence[str], seed: int = 0, n: int = 1, temperature: float = 1.0) -> Pixels:
+        """`n` images of each text, those of one text together."""
+
+    @abstractmethod
+    def read_back(self, captioner: Captions, source: str | None = None) -> dict[str, Scored]:
+        """Per cent of the captions of images that a captioner reads off what was drawn of them."""
+
+
+class Denoises(Capability):
+    """Takes noise from images."""
+
+    verb = "images denoise"
+
+    @abstractmethod
+    def held_out(self, source: str | None = None) -> Any:
+        """The images of `source`, or the run's test or validation images."""
+
+    @abstractmethod
+    def corrupted(self, images: Any, seed: int = 0) -> Any:
+        """Images with the noise of the configuration."""
+
+    @abstractmethod
+    def denoise(self, images: Any) -> Pixels:
+        """Noisy images without their noise."""
+
+
+class DrawsPaths(Capability):
+    """Goes from one image to another through the codes between them."""
+
+    verb = "images interpolate"
+
+    @abstractmethod
+    def draw_paths(self, source: str | None, paths: int, steps: int, way: Any) -> Pixels:
+        """[paths · steps, height, width], path after path: between images of `source`, held-out ones or samples."""
+
+
+class ComparesWithReferences(Capability):
+    """Writes texts for held-out examples and compares them with what people wrote."""
+
+    verb = "evaluate --reference"
+
+    @abstractmethod
+    def evaluate(
+        self,
+        files: Any = None,
+        tokenize: str | None = None,
+        limit: int | None = None,
+        decoding: Any = None,
+        **options: Any,
+    ) -> Any:
+        """What was written (`outputs`), the `references`, and the `scores` by name."""
+
+
+class HasNgrams(Capability):
+    """Counts n-grams."""
+
+    verb = "inspect ngrams"
+    model: Any
+    tokenizer: Any
+
+    @abstractmethod
+    def orders(self) -> Any:
+        """What is known of the n-grams of each order."""
+
+    @abstractmethod
+    def coverage(self, source: Any = None) -> list[Any]:
+        """How much of a text, or of the run's own held-out text, is among the n-grams of each order."""
+
+
+class HasGradients(Capability):
+    """Was trained by gradients through time."""
+
+    verb = "inspect gradients"
+
+    @abstractmethod
+    def gradient_norms(self, length: int = 64, initial: bool = False) -> list[float]:
+        """‖∂loss_T/∂h_t‖ for the distances T - t = 0, ..., length - 1; `initial`: with the weights before training."""
+
+
+class HasNormaliser(Capability):
+    """Has scores that sum to something before they are normalised."""
+
+    verb = "inspect normaliser"
+
+    @abstractmethod
+    def log_normalisers(self, source: Any = None) -> NDArray[np.float32]:
+        """log Z(h) at every place of a text."""
+
+
+class HasDensity(Capability):
+    """Gives images a log-probability, or a bound of it."""
+
+    verb = "compare"
+    bound: ClassVar[bool] = False
+    """Whether it is a lower bound."""
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """How it is computed, in a form to publish."""
+
+    @abstractmethod
+    def log_prob(self, images: Any) -> NDArray[np.float64]:
+        """log p of each image in nats."""
+
+
+class ClassifiesImages(Capability):
+    """Tells what is on images; models that draw are judged by it."""
+
+    verb = "train gan --set model.judge=RUN"
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What features these are, to stand beside every figure that rests on them."""
+
+    @abstractmethod
+    def features(self, images: Any) -> NDArray[np.float32]:
+        """A vector for each image, [images, features]."""
+
+    @abstractmethod
+    def log_probs(self, images: Any) -> NDArray[np.float32]:
+        """log p of every class for each image, [images, classes]."""
+
+
+class HasPlayers(Capability):
+    """Learned to draw from a discriminator, which can still be asked."""
+
+    verb = "inspect gan"
+
+    @abstractmethod
+    def diagnose(self, source: str | None = None) -> tuple[dict[str, Scored], Any]:
+        """How the game between the two stands: figures with their signatures, and a matplotlib figure.
+
+        Real images are those of `source`, or the run's test or validation images.
+        """
+
+
+CAPABILITIES: tuple[type[Capability], ...] = (
+    Generates,
+    Captions,
+    Scores,
+    Labels,
+    Embeds,
+    HasWordVectors,
+    DrawsBetweenSentences,
+    Draws,
+    DrawsClasses,
+    DrawsTexts,
+    Denoises,
+    DrawsPaths,
+    ComparesWithReferences,
+    HasNgrams,
+    HasGradients,
+    HasNormaliser,
+    HasPlayers,
+)

@@ -1,0 +1,98 @@
+"""What a run knows of words before training: how frequent they are, and vectors that others learned of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from seqloom.arrays import map_arrays
+from seqloom.config.schema.outputs import ClassOutput, OutputConfig
+from seqloom.errors import CheckpointError, ConfigError, UserError
+from seqloom.models.word_files import read_word2vec
+from seqloom.models.word_vectors import WordVectors
+from seqloom.nn.output import OutputLayout, layout_of
+from seqloom.runs.folder import RunFolder
+from seqloom.text.kinds import load_tokenizer
+from seqloom.text.special import SPECIALS
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.words import WordTokenizer
+
+CHUNK = 1 << 24  # tokens counted at a time
+
+
+def word_layout(config: OutputConfig, tokens: NDArray[np.integer], tokenizer: Tokenizer) -> OutputLayout:
+    """The layout of an output layer over the tokeniser's words, which stand in `tokens` as training reads them."""
+    vectors = None
+    if isinstance(config, ClassOutput) and config.vectors is not None:
+        vectors = _vectors(config.vectors, tokenizer)
+    return layout_of(config, count_words(tokens, tokenizer.size), vectors)
+
+
+def count_words(tokens: NDArray[np.integer], vocabulary_size: int) -> Tensor:
+    """How often each word stands in `tokens`, which may be larger than memory: [vocabulary]."""
+    counts = np.zeros(vocabulary_size, np.int64)
+    for first in range(0, len(tokens), CHUNK):
+        known = tokens[first : first + CHUNK]
+        counts += np.bincount(known[known < vocabulary_size], minlength=vocabulary_size)  # others are copied words
+    return torch.from_numpy(counts)
+
+
+def load_vectors(path: str | Path) -> WordVectors:
+    """The word vectors of a run folder or of a word2vec file (text or binary, gzipped or not)."""
+    path = Path(path)
+    if not path.is_dir():
+        if not path.exists():
+            raise CheckpointError(f"{path}: no such run folder, and no such file of word vectors")
+        return read_word2vec(path)
+    folder = RunFolder.open(path)
+    kind = folder.config.model.kind
+    if kind != "word2vec":
+        raise UserError(f"{path} is a model of kind {kind!r}; word vectors are needed here")
+    vectors = map_arrays(folder.weights_file, ["vectors"])["vectors"]
+    return WordVectors(ordinary_words(load_tokenizer(folder.assets / "tokenizer.json")), vectors)
+
+
+def words_only(tokenizer: Tokenizer, reader: str) -> WordTokenizer:
+    """A tokeniser as one of words, where `reader` needs one."""
+    if not isinstance(tokenizer, WordTokenizer):
+        raise ConfigError(f"{reader} reads words, and the tokeniser of text.path has {tokenizer.kind} tokens")
+    return tokenizer
+
+
+def ordinary_words(tokenizer: Tokenizer) -> list[str]:
+    """The tokens that have vectors: all but the special symbols."""
+    return tokenizer.tokens(range(len(SPECIALS), tokenizer.size))
+
+
+def start_embedding(weight: nn.Parameter, tokenizer: Tokenizer, path: str | Path) -> str:
+    """Copy vectors, as they are, into the rows of the words that have some; the other rows stay as they began.
+
+    `weight` has a row for each token. Says how many words have vectors, of how many.
+    """
+    vectors = load_vectors(path)
+    if vectors.size != weight.shape[1]:
+        raise UserError(
+            f"the vectors of {path} have {vectors.size} numbers and the embedding has {weight.shape[1]}: "
+            f"set its size to {vectors.size}"
+        )
+    words = ordinary_words(tokenizer)
+    rows = [row for row, word in enumerate(words) if word in vectors]
+    if rows:
+        known = torch.from_numpy(np.stack([vectors[words[row]] for row in rows]))
+        with torch.no_grad():
+            weight[[row + len(SPECIALS) for row in rows]] = known.to(weight)
+    return f"{len(rows):,} of {len(words):,} words begin with their vector of {path}"
+
+
+def _vectors(path: str, tokenizer: Tokenizer) -> Tensor:
+    """A vector for each word of the tokeniser; zero where there is none."""
+    words = load_vectors(path)
+    vectors = np.zeros((tokenizer.size, words.size), np.float32)
+    for number, word in enumerate(tokenizer.tokens(range(tokenizer.size))):
+        if word in words:
+            vectors[number] = words[word]
+    return torch.from_numpy(vectors)
