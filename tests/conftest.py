@@ -18,6 +18,8 @@ import torch
 import typer
 
 from seqloom.cli import main
+from seqloom.config import RunConfig
+from seqloom.runs import kind
 
 torch.set_num_threads(1)  # the tests' models are tiny: more threads would only wait for each other
 
@@ -43,6 +45,19 @@ def _verbs_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.main.get_command", functools.cache(typer.main.get_command))
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kinds_put_back() -> Iterator[None]:
+    """Kinds of models that a module of tests registers are forgotten at its end."""
+    part = RunConfig.model_fields["model"]
+    annotation, known = part.annotation, dict(kind._KINDS)
+    yield
+    if part.annotation is not annotation:
+        part.annotation = annotation
+        kind._KINDS.clear()
+        kind._KINDS.update(known)
+        RunConfig.model_rebuild(force=True)
 
 
 @pytest.fixture(scope="session")

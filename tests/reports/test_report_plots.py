@@ -158,7 +158,7 @@ def test_a_corpus_of_one_word_has_a_zipf_plot_without_a_line():
 
 
 def test_a_long_corpus_draws_few_points():
-    statistics = CorpusStatistics.of([" ".join(f"w{number}" for number in range(5000))], order=1)
+    statistics = CorpusStatistics.of([" ".join(f"w{number}" for number in range(5000))])
     (axes,) = zipf(statistics).axes
     assert max(len(line.get_xdata()) for line in axes.get_lines()) <= 400
 

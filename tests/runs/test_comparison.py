@@ -6,7 +6,6 @@ import math
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +26,6 @@ from seqloom.reports.ladder_numbers import ladder_json
 from seqloom.runs.contests import ImageContest
 from seqloom.runs.folder import locked
 from seqloom.runs.image_model import ImageAssets, ImageKind, TrainedImageModel
-from seqloom.runs.kind import _KINDS
 from seqloom.runs.language_model import TrainedLanguageModel
 from seqloom.runs.stages import Computation, Computed, Stopwatch, saving
 from seqloom.runs.trained import Draws, HasDensity
@@ -311,20 +309,8 @@ class PixelsKind(ImageKind[ImageAssets, TrainedPixels]):
         yield Computation(lambda _: Computed(saving(work.model), [Stopwatch().entry(len(work.data.train))]))
 
 
-@pytest.fixture
-def pixels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The kind is known inside this test."""
-    field = RunConfig.model_fields["model"]
-    with monkeypatch.context() as patch:
-        patch.setattr(field, "annotation", field.annotation)
-        patch.setattr("seqloom.runs.kind._KINDS", dict(_KINDS))
-        register(PixelsKind())
-        yield
-    RunConfig.model_rebuild(force=True)
-
-
-@pytest.mark.usefixtures("pixels")
 def test_a_kind_that_names_a_contest_takes_part_without_being_part_of_the_package(tmp_path: Path) -> None:
+    register(PixelsKind())
     file = tmp_path / "pixels.yaml"
     file.write_text("{model: {kind: pixels}, data: {values: sampled}}")
     ladder = compare(["rbm", file], PICTURES, tmp_path / "out", tokens=100)

@@ -102,9 +102,10 @@ class RunConfig(Schema):
 
     @classmethod
     def admit(cls, model: type[ModelPart]) -> None:
-        """Let configurations name a kind of model that is not part of this package."""
-        field = cls.model_fields["model"]
-        field.annotation = reduce(or_, (*cls.model_parts(), model))
+        """Let configurations name a kind of model that is not part of this package; one of the same name gives way."""
+        name = model.model_fields["kind"].default
+        others = [part for part in cls.model_parts() if part.model_fields["kind"].default != name]
+        cls.model_fields["model"].annotation = reduce(or_, (*others, model))
         cls.model_rebuild(force=True)
 
     @field_validator("engine", mode="before")
