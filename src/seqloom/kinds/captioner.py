@@ -189,8 +189,7 @@ class CaptionerKind(Kind[CaptionMaterials, CaptionerAssets, TrainedCaptioner]):
     def begin(
         self, model: Captioner, config: RunConfig, assets: CaptionerAssets, data: CaptionMaterials
     ) -> Iterable[str]:
-        if config.model.embedding.vectors is not None:
-            yield start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
+        return start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
 
     def stages(self, work: Work[CaptionMaterials, CaptionerAssets]) -> Iterator[Steps]:
         config, model, materials = work.config, work.model, work.data

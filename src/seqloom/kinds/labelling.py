@@ -257,8 +257,8 @@ class Labelling(Kind[LabellingData, LabellingAssets, TrainedLabeller]):
     def begin(self, model: Labeller, config: RunConfig, assets: LabellingAssets, data: LabellingData) -> Iterable[str]:
         features: HeadFeatures = config.model.features
         static = features if isinstance(features, StaticFeatures) else features.static
-        if static is not None and static.vectors is not None and model.features.static is not None:
-            yield start_embedding(model.features.static.weight, assets.tokenizer, static.vectors)
+        if static is not None and model.features.static is not None:
+            yield from start_embedding(model.features.static.weight, assets.tokenizer, static.vectors)
 
     def stages(self, work: Work[LabellingData, LabellingAssets]) -> Iterator[Steps]:
         config, model, data = work.config, work.model, work.data

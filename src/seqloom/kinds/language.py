@@ -85,8 +85,7 @@ class Language(Kind[TextMaterials, NeuralTextAssets, TrainedNeuralLanguageModel]
     def begin(
         self, model: LanguageModel, config: RunConfig, assets: NeuralTextAssets, data: TextMaterials
     ) -> Iterable[str]:
-        if config.model.embedding.vectors is not None:
-            yield start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
+        return start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
 
     def stages(self, work: Work[TextMaterials, NeuralTextAssets]) -> Iterator[Steps]:
         config, model, materials = work.config, work.model, work.data

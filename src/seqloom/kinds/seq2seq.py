@@ -276,10 +276,10 @@ class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
         return build_seq2seq(config.model, assets.tokenizer.size, target.size if target else None, assets.output)
 
     def begin(self, model: Seq2Seq, config: RunConfig, assets: Seq2SeqAssets, data: PairMaterials) -> Iterable[str]:
-        if config.model.embedding.vectors is not None:
-            yield start_embedding(model.source_embedding.weight, assets.tokenizer, config.model.embedding.vectors)
-            if assets.target_tokenizer is not None:
-                yield start_embedding(model.embedding.weight, assets.target_tokenizer, config.model.embedding.vectors)
+        vectors = config.model.embedding.vectors
+        yield from start_embedding(model.source_embedding.weight, assets.tokenizer, vectors)
+        if assets.target_tokenizer is not None:
+            yield from start_embedding(model.embedding.weight, assets.target_tokenizer, vectors)
 
     def stages(self, work: Work[PairMaterials, Seq2SeqAssets]) -> Iterator[Steps]:
         config, model, materials, assets = work.config, work.model, work.data, work.assets

@@ -230,8 +230,7 @@ class TextToImageKind(Kind[CaptionMaterials, TextToImageAssets, TrainedTextToIma
     ) -> Iterable[str]:
         mean = data.train.images.mean(0, keepdims=True).round().astype(np.uint8)
         model.begin(as_floats(mean)[0])
-        if config.model.embedding.vectors is not None:
-            yield start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
+        yield from start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
 
     def stages(self, work: Work[CaptionMaterials, TextToImageAssets]) -> Iterator[Steps]:
         config, model, materials = work.config, work.model, work.data

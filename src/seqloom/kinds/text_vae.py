@@ -265,8 +265,7 @@ class TextVaeKind(Kind[VaeUnits, NeuralTextAssets, TrainedTextVae]):
         return TextVae(config.model, assets.tokenizer.size, assets.output)
 
     def begin(self, model: TextVae, config: RunConfig, assets: NeuralTextAssets, data: VaeUnits) -> Iterable[str]:
-        if config.model.embedding.vectors is not None:
-            yield start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
+        return start_embedding(model.embedding.weight, assets.tokenizer, config.model.embedding.vectors)
 
     def stages(self, work: Work[VaeUnits, NeuralTextAssets]) -> Iterator[Steps]:
         config, model, units = work.config, work.model, work.data

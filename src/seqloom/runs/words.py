@@ -68,11 +68,14 @@ def ordinary_words(tokenizer: Tokenizer) -> list[str]:
     return tokenizer.tokens(range(len(SPECIALS), tokenizer.size))
 
 
-def start_embedding(weight: nn.Parameter, tokenizer: Tokenizer, path: str | Path) -> str:
+def start_embedding(weight: nn.Parameter, tokenizer: Tokenizer, path: str | Path | None) -> list[str]:
     """Copy vectors, as they are, into the rows of the words that have some; the other rows stay as they began.
 
-    `weight` has a row for each token. Says how many words have vectors, of how many.
+    `weight` has a row for each token. Says how many words have vectors, of how many; nothing where no vectors are
+    given.
     """
+    if path is None:
+        return []
     vectors = load_vectors(path)
     if vectors.size != weight.shape[1]:
         raise UserError(
@@ -85,7 +88,7 @@ def start_embedding(weight: nn.Parameter, tokenizer: Tokenizer, path: str | Path
         known = torch.from_numpy(np.stack([vectors[words[row]] for row in rows]))
         with torch.no_grad():
             weight[[row + len(SPECIALS) for row in rows]] = known.to(weight)
-    return f"{len(rows):,} of {len(words):,} words begin with their vector of {path}"
+    return [f"{len(rows):,} of {len(words):,} words begin with their vector of {path}"]
 
 
 def _vectors(path: str, tokenizer: Tokenizer) -> Tensor:

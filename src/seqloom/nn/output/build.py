@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Never
+from typing import assert_never
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ names that it has among the layer's weights."""
 
 
 def layout_of(config: OutputConfig, counts: Tensor, vectors: Tensor | None = None) -> OutputLayout:
-    """The layout of a layer that is to be trained; afterwards it stands among the weights, see `layout_in`.
+    """The layout of a layer that is to be trained; afterwards it stands among the layer's weights.
 
     counts: how often each word stands in the training text, [vocabulary]; vectors: of each word, [vocabulary, size],
     where the configuration asks for classes by them. Biases are among it: a model begins as the distribution of the
@@ -61,12 +61,7 @@ def layout_of(config: OutputConfig, counts: Tensor, vectors: Tensor | None = Non
             noise = unigram_noise(counts, config.power) if unigrams else log_uniform_noise(counts)
             return {"noise.probabilities": noise}
         case kind:
-            raise _unknown(kind)
-
-
-def layout_in(weights: Mapping[str, Tensor], prefix: str = "output.") -> OutputLayout:
-    """The layout of a layer that was trained, from the weights of its model."""
-    return {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+            assert_never(kind)
 
 
 def build_output(
@@ -74,8 +69,8 @@ def build_output(
 ) -> OutputLayer:
     """The output layer of a configuration, with fresh weights.
 
-    layout: from `layout_of` or `layout_in`; without one, all words count as equally frequent. embedding: the matrix
-    that the layer shares if it is tied.
+    layout: from `layout_of`, or the weights of such a layer; without one, all words count as equally frequent.
+    embedding: the matrix that the layer shares if it is tied.
     """
     if layout is None:
         layout = layout_of(config, torch.ones(vocabulary_size, dtype=torch.int64))
@@ -94,7 +89,7 @@ def build_output(
             (noise,) = _known(layout, "noise.probabilities")
             return SAMPLED[config.kind](config, input_size, noise, embedding)
         case kind:
-            raise _unknown(kind)
+            assert_never(kind)
 
 
 def _known(layout: OutputLayout, *names: str) -> list[Tensor]:
@@ -102,7 +97,3 @@ def _known(layout: OutputLayout, *names: str) -> list[Tensor]:
         if name not in layout:
             raise CheckpointError(f"weight 'output.{name}' is missing; these weights belong to another configuration")
     return [layout[name] for name in names]
-
-
-def _unknown(kind: Never) -> NotImplementedError:
-    return NotImplementedError(f"there is no output layer for the kind {kind!r}: see {__name__}")
