@@ -86,6 +86,16 @@ def test_a_text_that_cannot_be_used_is_named(
     assert not list(place.iterdir())
 
 
+def test_a_mistake_leaves_other_files_in_the_folder_alone(cli: Cli, tiny: list[str], place: Path) -> None:
+    (place / "thesis").mkdir()
+    (place / "thesis" / "chapter.txt").write_text("years of work\n", encoding="utf-8")
+    (place / "empty.txt").write_text("", encoding="utf-8")
+    before = contents(place)
+    result = cli("train", "lstm", *tiny, "--set", f"data.train={place / 'empty.txt'}", "--out", str(place))
+    assert result.code == 2
+    assert contents(place) == before
+
+
 def test_an_empty_validation_text_is_named(cli: Cli, tiny: list[str], place: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").touch()
     done = cli("train", "lstm", *tiny, "--set", f"data.valid={tmp_path / 'empty.txt'}", "--out", place / "run")

@@ -167,14 +167,15 @@ def _gather(folder: RunFolder, names: list[str]) -> None:
 @contextmanager
 def _whole_or_nothing(folder: RunFolder, goes_on: bool, main: bool) -> Iterator[None]:
     """Nothing is left of a new run that the user must change before it can be trained, or that learned nothing before
-    it was interrupted."""
+    it was interrupted. What else lies in the folder is not touched."""
+    others = set(folder.path.iterdir()) if main and folder.path.is_dir() else set()
     try:
         yield
     except SeqloomError as error:
         useless = isinstance(error, UserError | Interrupted) or not folder.config_file.is_file()
         learned = folder.weights_file.is_file() or any(folder.path.rglob("checkpoints/step-*"))
         if main and useless and not goes_on and not learned:
-            for entry in list(folder.path.iterdir()):
+            for entry in set(folder.path.iterdir()) - others:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         raise
 
