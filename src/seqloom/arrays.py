@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
@@ -18,13 +19,20 @@ from seqloom.files import atomic_file
 LARGE = 1 << 26  # bytes from which on a file is written past the system's cache
 BLOCK = 1 << 24  # bytes written at a time
 PAGE = 4096
+HEADER = 100_000_000  # bytes of a header at most, as in the safetensors library
+
+UNSEALED = {"seal": "0" * 64}
+"""The metadata of a safetensors file that is to be sealed."""
 
 _DTYPES = {"int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}  # as safetensors calls them
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays as one safetensors file, atomically, without a second copy of them in memory."""
-    header: dict[str, Any] = {}
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], sealed: bool = False) -> None:
+    """Write arrays as one safetensors file, atomically, without a second copy of them in memory.
+
+    sealed: with the file's own checksum in its header, for what no manifest answers for yet.
+    """
+    header: dict[str, Any] = {"__metadata__": UNSEALED} if sealed else {}
     end = 0
     for name, array in arrays.items():
         begin, end = end, end + array.nbytes
@@ -37,6 +45,8 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
             with open(temporary, "wb") as file:
                 for piece in pieces:
                     file.write(piece)
+        if sealed:
+            seal(temporary)
 
 
 def _write_directly(path: Path, pieces: Iterable[Any]) -> bool:
@@ -94,3 +104,40 @@ def map_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
         else:
             arrays[name] = np.memmap(path, dtype, "r", begin, tuple(entry["shape"])).view(np.ndarray)
     return arrays
+
+
+# -------------------------------------------------------------------------------------------------------------- seals
+
+
+def seal(path: Path) -> None:
+    """Write the SHA-256 of a safetensors file in the place that `UNSEALED` keeps for it in the header."""
+    place, checksum, _ = _sealing(path)
+    with open(path, "r+b") as file:
+        file.seek(place)
+        file.write(checksum)
+
+
+def check_seal(path: Path) -> None:
+    """Refuse a file that was sealed and is not what was written, or is not there."""
+    try:
+        _, checksum, kept = _sealing(path)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing: bring it back from a copy, or train again") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged, or not finished ({error}): go on with --resume") from None
+    if checksum != kept:
+        raise CheckpointError(f"{path} is not what was written (its checksum differs): train again")
+
+
+def _sealing(path: Path) -> tuple[int, bytes, bytes]:
+    """Where the seal of a file stands, what it must be (the checksum of all the rest), and what it is."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        length = int.from_bytes(content[:8], "little")
+        place = content.find(b'"seal":', 8, 8 + min(length, HEADER))
+        place = content.find(b'"', place + 7, place + 16) + 1 if place > 0 else 0  # with or without a space before it
+        if not place:
+            raise ValueError("it has no checksum")
+        with memoryview(content) as view:
+            digest = hashlib.sha256(view[:place])
+            digest.update(view[place + 64 :])
+        return place, digest.hexdigest().encode(), content[place : place + 64]

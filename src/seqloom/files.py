@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from seqloom.errors import SeqloomError
+from seqloom.errors import CheckpointError, SeqloomError
 
 COMPRESSION = 4  # of gzip: twice as fast as 6, and hardly larger
+SEAL = "seal"  # the key of a JSON object's own checksum
 TEMPORARY = ".writing-"  # prefix of what is not finished yet; safe to delete when its writer is gone
 
 
@@ -61,7 +62,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     try:
         with disk_errors(path):
             yield temporary
-            for file in temporary.iterdir():
+            for file in temporary.rglob("*"):
                 _sync(file)
             temporary.chmod(0o777 & ~_umask())
             if path.exists():  # a folder cannot be replaced in one step; the old one is already superseded
@@ -83,6 +84,33 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
+def read_json(path: Path) -> Any:
+    """A JSON document; one that cannot be read, or is nested too deeply, is a `CheckpointError` with its name."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing: bring it back from a copy, or train again") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged ({error}): bring it back from a copy, or train again") from None
+
+
+def write_sealed(path: Path, document: dict[str, Any]) -> None:
+    """Write a JSON object with its own checksum in it, atomically."""
+    write_json(path, {**document, SEAL: _seal(document)})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """What `write_sealed` wrote; anything else is a `CheckpointError`."""
+    document = read_json(path)
+    if not isinstance(document, dict) or document.pop(SEAL, None) != _seal(document):
+        raise CheckpointError(f"{path} is not what was written (its checksum differs): bring it back from a copy")
+    return document
+
+
+def _seal(document: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
 def sha256(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
@@ -91,14 +119,15 @@ def sha256(path: Path) -> str:
 
 def discard_folder(path: Path) -> None:
     """Delete a folder; whoever looks meanwhile finds it whole or not at all."""
-    doomed = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
-    path.rename(doomed)  # an empty folder may be replaced
-    shutil.rmtree(doomed)
+    with disk_errors(path):
+        doomed = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
+        path.rename(doomed)  # an empty folder may be replaced
+        shutil.rmtree(doomed)
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Delete what an interrupted writer left in `folder`."""
-    for leftover in folder.glob(TEMPORARY + "*"):
+    """Delete what an interrupted writer left in `folder` and below."""
+    for leftover in sorted(folder.rglob(TEMPORARY + "*")):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:

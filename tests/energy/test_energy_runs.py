@@ -16,6 +16,7 @@ from seqloom.config import load_config
 from seqloom.data.image_format import ImageFormat
 from seqloom.data.images import load_images
 from seqloom.errors import ConfigError, UserError
+from seqloom.files import read_sealed, write_sealed
 from seqloom.metrics.annealing import annealed_log_z
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.energy.boltzmann import all_states
@@ -78,12 +79,15 @@ def test_a_general_machine_trains_draws_and_scores_exactly(tmp_path: Path) -> No
 def test_the_normaliser_is_kept_until_the_weights_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = seqloom.train("rbm", settings("rbm"), out=tmp_path / "run")
     found = trained.normaliser()
-    kept = json.loads((tmp_path / "run" / "normaliser.json").read_text())
+    file = tmp_path / "run" / "normaliser.json"
+    kept = read_sealed(file)
     assert kept["log_z"] == found.log_z
     assert trained.normaliser() == found
-    (tmp_path / "run" / "normaliser.json").write_text(json.dumps({**kept, "log_z": 1.0}))
+    write_sealed(file, {**kept, "log_z": 1.0})
     assert trained.normaliser().log_z == 1.0
-    (tmp_path / "run" / "normaliser.json").write_text(json.dumps({**kept, "log_z": 1.0, "weights": "others"}))
+    write_sealed(file, {**kept, "log_z": 1.0, "weights": "others"})
+    assert trained.normaliser() == found
+    file.write_text(json.dumps({**kept, "log_z": 1.0}))  # without its checksum
     assert trained.normaliser() == found
 
 

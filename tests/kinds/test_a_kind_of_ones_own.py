@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from sealing import unfinish
 
 import seqloom
 from seqloom.cli import main
@@ -64,6 +65,7 @@ def test_it_trains_reports_and_comes_back(run: Path) -> None:
 def test_it_resumes_exactly(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "parts")
     shutil.rmtree(sorted((tmp_path / "parts" / "checkpoints").iterdir())[-1])
+    unfinish(tmp_path / "parts")
     seqloom.train(SETTINGS, out=tmp_path / "parts", resume=True, report=False)
     assert (tmp_path / "parts" / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
 

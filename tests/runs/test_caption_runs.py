@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from sealing import unfinish
 
 import seqloom
 from seqloom.config import load_config
@@ -94,6 +95,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     first, last = sorted((tmp_path / "resumed" / "checkpoints").iterdir())
     assert (first.name, last.name) == ("step-00000004", "step-00000008")
     shutil.rmtree(last)  # as if the process had died after step 4
+    unfinish(tmp_path / "resumed")
     seqloom.train(config, out=tmp_path / "resumed", resume=True)
     for file in ("model.safetensors", "checkpoints/step-00000008/training.safetensors"):
         assert (tmp_path / "resumed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()

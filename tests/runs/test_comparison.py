@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from sealing import unfinish
 from torch import nn
 from torch.distributions import Bernoulli
 
@@ -132,7 +134,7 @@ def test_a_finished_run_is_not_even_prepared_again(
     text: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = compare(["rnn"], text, tmp_path / "out")
-    monkeypatch.setattr("seqloom.runs.comparison.train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr("seqloom.runs.comparison.train_into", lambda *_, **__: pytest.fail("trained again"))
     again = compare(["rnn"], text, tmp_path / "out")
     assert values(again, "cross_entropy") == values(first, "cross_entropy")
     assert again.rungs[0].curve == first.rungs[0].curve
@@ -213,8 +215,7 @@ def test_settings_need_something_to_train(runs: dict[str, Path], tmp_path: Path)
 def test_a_folder_that_is_no_finished_run_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a run folder"):
         compare([tmp_path], out=tmp_path / "out")
-    (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "config.yaml").write_text((runs["rnn"] / "config.yaml").read_text())
+    unfinish(shutil.copytree(runs["rnn"], tmp_path / "begun"))
     with pytest.raises(UserError, match="begun is not finished: go on with"):
         compare([tmp_path / "begun"], out=tmp_path / "out")
     with pytest.raises(UserError, match="in the comparison twice"):

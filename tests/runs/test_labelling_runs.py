@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sealing import unfinish
 
 import seqloom
 from seqloom.errors import ConfigError, DataError, UserError
@@ -192,6 +193,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     seqloom.train(task, settings, tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
     shutil.rmtree(tmp_path / "resumed" / "checkpoints" / "step-00000006")
+    unfinish(tmp_path / "resumed")
     seqloom.train(task, [], tmp_path / "resumed", resume=True)
     for file in ("model.safetensors", "checkpoints/step-00000006/training.safetensors"):
         assert (tmp_path / "resumed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()

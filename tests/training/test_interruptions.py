@@ -58,7 +58,8 @@ def kill_again_and_again(start: Start, config: Path, run: Path, steps: int, kill
     moments = random.Random(seed)
     counts = {"kills": 0, "while writing": 0, "starts": 0}
     while True:
-        training = start("train", config, "--set", f"training.steps={steps}", "--out", run, "--resume", "--quiet")
+        again = ["--resume"] if counts["starts"] else []
+        training = start("train", config, "--set", f"training.steps={steps}", "--out", run, *again, "--quiet")
         counts["starts"] += 1
         if counts["kills"] < kills:
             _wait_for_a_bad_moment(training, run, moments, while_writing=bool(counts["kills"] % 2))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from sealing import unfinish
 from torch import nn
 
 import seqloom
@@ -65,6 +66,7 @@ def test_what_an_objective_learns_is_optimised_kept_and_resumed_exactly(settings
     assert 0.1 < baseline(tmp_path / "whole") < 1.0  # on its way to the loss, a step of about 0.1 at a time
     shutil.copytree(tmp_path / "whole", tmp_path / "parts")
     shutil.rmtree(sorted((tmp_path / "parts" / "checkpoints").iterdir())[-1])
+    unfinish(tmp_path / "parts")
     assert baseline(tmp_path / "parts") < baseline(tmp_path / "whole")
     seqloom.train("lstm", out=tmp_path / "parts", resume=True)
     for file in ("model.safetensors", "checkpoints/step-00000006/training.safetensors"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from sealing import reseal, unfinish
 from torch import nn
 
 import seqloom
@@ -16,7 +16,7 @@ from seqloom.config.schema.training import AveragingConfig, OptimizerConfig, Sch
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
 from seqloom.models.language import build_language_model
 from seqloom.runs.folder import RunFolder
-from seqloom.training import read_metrics
+from seqloom.training import Journal, read_metrics
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.optimizers import Schedule, build_optimizer
 from seqloom.training.throughput import Throughput
@@ -127,7 +127,7 @@ def test_weights_of_another_configuration_are_refused(tiny: list[str], tmp_path:
     folder.config_file.write_text(folder.config_file.read_text().replace("size: 8", "size: 9"))
     with pytest.raises(CheckpointError, match=r"config\.yaml is not what was written \(its checksum differs\)"):
         seqloom.load(folder.path)
-    folder.seal(finished=True)
+    reseal(folder.path)
     with pytest.raises(CheckpointError, match=r"model\.safetensors: weight .* has shape"):
         seqloom.load(folder.path)
 
@@ -141,6 +141,7 @@ def test_resuming_with_averaged_weights_is_exact(kind: str, tiny: list[str], tmp
         for file in late.iterdir():
             file.unlink()
         late.rmdir()
+    unfinish(tmp_path / "parts")
     seqloom.train("gru", [], tmp_path / "parts", resume=True)
     assert (tmp_path / "parts" / "model.safetensors").read_bytes() == (
         tmp_path / "whole" / "model.safetensors"
@@ -236,6 +237,15 @@ def test_mean_weights_is_the_mean(tmp_path: Path) -> None:
     assert mean_weights(sorted(tmp_path.iterdir()))["weight"].tolist() == [3.0, 3.0]
 
 
-def test_metrics_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 1}) + '\n{"step": 2, "lo')
-    assert read_metrics(tmp_path) == [{"step": 1}]
+def test_a_damaged_line_of_metrics_is_lost_and_the_others_are_not(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for step in range(6):
+        journal.write({"step": step, "loss": 1.5})
+    journal.close()
+    file = tmp_path / "metrics.jsonl"
+    lines = file.read_bytes().splitlines()
+    lines[1] = lines[1].replace(b"1.5", b"1.7")  # a line of another meaning
+    lines[2] = b"\xff" + lines[2][1:]
+    lines[3] = b"[" * 100_000
+    file.write_bytes(b"\n".join(lines)[:-10])  # the last one is cut short
+    assert [entry["step"] for entry in read_metrics(tmp_path)] == [0, 4]

@@ -56,7 +56,7 @@ class Corpus:
     @cached_property
     def fingerprint(self) -> str:
         """Changes when a file's content, or how it is read, changes."""
-        digests = [_digest(_stamp(path)) for path in self.paths]
+        digests = [digest(path) for path in self.paths]
         parts = [self.unit, self.field, str(self.start), str(self.stop), *digests]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -79,6 +79,11 @@ Stamp = tuple[Path, int, int]
 def _stamp(path: Path) -> Stamp:
     found = path.stat()
     return path, found.st_size, found.st_mtime_ns
+
+
+def digest(path: Path) -> str:
+    """The checksum of a file, which is read once while it stays the same."""
+    return _digest(_stamp(path))
 
 
 @lru_cache

@@ -367,7 +367,6 @@ def share_as_near(drawn: NDArray[np.float64], real: NDArray[np.float64]) -> floa
 def keep_growth(images: Pixels, run: Path, step: int) -> None:
     """A row of images as one picture, nothing between them, to be read again for the report."""
     path = run / GROWTH / f"step-{step:08d}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as temporary, open(temporary, "wb") as file:
         Image.fromarray(np.concatenate(list(images), axis=1)).save(file, format="PNG")
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from seqloom.arrays import map_arrays
+from seqloom.arrays import check_seal, map_arrays
 from seqloom.config import RunConfig
 from seqloom.config.schema.text import RunText
 from seqloom.config.schema.word2vec import Word2VecConfig
@@ -196,8 +196,8 @@ class Passes(Stage):
             with Interrupts() as interrupts:
                 for number in range(finished, self.config.passes):
                     entry = self._pass(model, number, journal, reporter, interrupts)
-                    model.save(folder / WEIGHTS, passes=np.array([number + 1]))
                     journal.write(entry | self._figures(model))
+                    model.save(folder / WEIGHTS, passes=np.array([number + 1]))
         finally:
             journal.close()
             reporter.stop()
@@ -205,6 +205,7 @@ class Passes(Stage):
     def _begin(self, weights: Path, reporter: Reporter) -> tuple[Word2Vec, int]:
         """The model of the last finished pass, or a new one; and how many passes it has seen."""
         if weights.is_file():
+            check_seal(weights)
             finished = int(map_arrays(weights, ["passes"])["passes"][0])
             return Word2Vec.load(self.config, weights), finished
         counts = count_tokens(self.text.train.tokens, len(self.words))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from seqloom.data.image_format import ImageFormat
 from seqloom.errors import CheckpointError, DataError
-from seqloom.files import atomic_file, write_json
+from seqloom.files import atomic_file, read_json, write_json
 from seqloom.runs.folder import RunFolder, copy_run
 from seqloom.text.kinds import load_tokenizer
 from seqloom.text.tokenizer import Tokenizer
@@ -59,15 +58,8 @@ def _save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
         save_tensors(dict(tensors), temporary)
 
 
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is missing or damaged ({error}); has the training of this run begun?") from None
-
-
 def _read_labels(path: Path) -> tuple[str, ...]:
-    labels = _read_json(path)
+    labels = read_json(path)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise CheckpointError(f"{path} is no list of labels")
     return tuple(labels)
@@ -75,7 +67,7 @@ def _read_labels(path: Path) -> tuple[str, ...]:
 
 def _read_images(path: Path) -> ImageFormat:
     try:
-        return ImageFormat.from_json(_read_json(path))
+        return ImageFormat.from_json(read_json(path))
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} says no shape and classes of images ({error})") from None
 

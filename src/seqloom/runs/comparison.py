@@ -12,7 +12,7 @@ from seqloom.data.corpora import bundled
 from seqloom.errors import UserError
 from seqloom.reports.ladder import Ladder
 from seqloom.runs.contests import Contest, Entrant, ImageContest, PairContest, TextContest
-from seqloom.runs.engine import load, train
+from seqloom.runs.engine import load, train_into
 from seqloom.runs.folder import RunFolder, locked
 from seqloom.runs.kind import kind_named
 from seqloom.runs.trained import Trained
@@ -47,9 +47,9 @@ def compare(
     try:
         configs = processes.first_alone(lambda: contest_class.on_equal_terms(entrants, tokens))
         configs = {name: kind_named(config.model.kind).settle(config) for name, config in configs.items()}
-        for name, config in configs.items():
-            RunFolder(out / name).check_same(config)
         with locked(out) if processes.main else nullcontext():
+            for name, config in configs.items():
+                RunFolder(out / name).check_same(config)
             runs = _runs(entrants, configs, out, said, processes.main)
             name, first = next(runs)
             contest = contest_class(first)
@@ -162,7 +162,8 @@ def _runs(
         if main:
             reporter.say(f"model {number} of {len(entrants)}: {entrant.name}: {config.description}")
         path = entrant.run or out / entrant.name
-        if RunFolder(path).finished:
+        folder = RunFolder(path)
+        if folder.finished:
             yield entrant.name, load(path, config.training.device)
         else:
-            yield entrant.name, train(config, out=path, resume=True, reporter=reporter, report=False)
+            yield entrant.name, train_into(folder, config, goes_on=folder.begun, reporter=reporter, report=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -12,7 +12,8 @@ from seqloom.config.schema.data import ImageData
 from seqloom.config.schema.energy import AnnealingConfig
 from seqloom.data.image_batches import all_batches
 from seqloom.data.images import ImageSet
-from seqloom.files import sha256, write_json
+from seqloom.errors import CheckpointError, SeqloomError
+from seqloom.files import read_sealed, sha256, write_sealed
 from seqloom.metrics.annealing import Normaliser, log_z_above, normaliser
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
@@ -50,15 +51,14 @@ class TrainedEnergyModel(TrainedImageModel, Draws, HasDensity):
             "chains": annealing.chains,
             "steps": annealing.steps,
         }
-        try:
-            kept = json.loads(file.read_text(encoding="utf-8"))
+        with suppress(CheckpointError, KeyError, TypeError):  # not there, or damaged, or of another version
+            kept = read_sealed(file)
             if {key: kept.pop(key) for key in recipe} == recipe:
                 return Normaliser(**kept)
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # not there, or not of this version: computed anew
         with seeded(0):
             computed = normaliser(machine, annealing.chains, annealing.steps)
-        write_json(file, {**recipe, **computed.as_dict()})
+        with suppress(SeqloomError):  # a folder that can only be read: computed anew next time
+            write_sealed(file, {**recipe, **computed.as_dict()})
         return computed
 
     def likelihood_figures(

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from seqloom.config import RunConfig, load_config
+from seqloom.data.fingerprints import fingerprints
 from seqloom.errors import SeqloomError, UserError
-from seqloom.files import clear_unfinished
+from seqloom.runs import folder as folders
 from seqloom.runs.assets import Assets
-from seqloom.runs.folder import RunFolder, locked
+from seqloom.runs.folder import RunFolder, check_unchanged, locked
 from seqloom.runs.kind import Kind, Work, kind_named
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
@@ -23,12 +24,19 @@ from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, 
 
 Source = str | Path | Mapping[str, Any] | RunConfig
 """A preset, a YAML file, a mapping, or a configuration that was checked already."""
+MAY_CHANGE = ("training.", "objective.", "engine.", "description", "data.train", "data.valid", "data.test")
+"""The beginnings of keys that may change when a run goes on. Data may have moved, but must be the same."""
 
 
-def load(path: str | Path, device: str = "auto") -> Trained:
-    """The model of a run folder, with its best weights."""
-    folder = RunFolder.open(path)
-    return kind_named(folder.config.model.kind).open(folder, device)
+def load(path: str | Path, device: str = "auto", checksums: bool = True) -> Trained:
+    """The model of a run folder, with its best weights.
+
+    checksums: whether to compare the checksums of all files, which takes a moment for large ones. What a file holds is
+    validated in any case.
+    """
+    with _comparing(checksums):
+        folder = RunFolder.open(path)
+        return kind_named(folder.config.model.kind).open(folder, device)
 
 
 def train(
@@ -47,18 +55,35 @@ def train(
     if resume and out is None:
         raise UserError("--resume needs --out: say which run shall go on")
     folder = RunFolder(Path(out)) if out is not None else RunFolder.unused(_name(source))
-    goes_on = resume and folder.config_file.is_file()
+    if resume and not folder.manifest_file.is_file():
+        raise UserError(f"{folder.path} holds no run that could go on: leave --resume out, or look for the right --out")
+    return train_into(folder, source, settings, resume and folder.begun, reporter, report)
+
+
+def train_into(
+    folder: RunFolder,
+    source: Source,
+    settings: Iterable[str] = (),
+    goes_on: bool = False,
+    reporter: Reporter | None = None,
+    report: bool = True,
+) -> Trained:
+    """Train into a folder that is free, or whose run goes on."""
     if goes_on:
         config = load_config(folder.config_file, settings)
+        may_change = (*MAY_CHANGE, *(f"model.{key}" for key in config.model.may_change))
+        advice = "that stays as it was; train anew into another --out"
+        check_unchanged(folder.config, config, f"the run in {folder.path} cannot go on", advice, may_change)
     else:
         config = source if isinstance(source, RunConfig) else load_config(source, settings)
-        folder.check_free()
     processes = Processes.join(config.training.device)
     try:
         with locked(folder.path) if processes.main else nullcontext():
+            if not goes_on:
+                folder.check_free()
             speaker = reporter if reporter is not None and processes.main else Silent()
             fit(folder, config, goes_on, processes, speaker)
-            trained = load(folder.path, config.training.device)
+            trained = load(folder.path, config.training.device, checksums=False)
             if processes.main and report:
                 write_report(trained)
     finally:
@@ -69,32 +94,38 @@ def train(
 def fit(folder: RunFolder, config: RunConfig, goes_on: bool, processes: Processes, reporter: Reporter) -> None:
     """Fit what a configuration describes into a folder; `goes_on` says that it holds such a run already."""
     kind = kind_named(config.model.kind)
+    if goes_on and folder.finished and folder.config == config:
+        folder.check()
+        return
     with _whole_or_nothing(folder, goes_on, processes.main):
         work = _begin(kind, folder, config, goes_on, processes, reporter)
         seed = 1000 * config.seed + processes.rank  # the same weights, another dropout, in each process
-        names: list[str] = []  # of the stages that are not runs of their own, with a seed and a log of their own
+        stages: list[str] = []
+        own: list[str] = []  # those that are not runs of their own, with a seed and a log of their own
         for stage in kind.stages(work):
-            torch.manual_seed(seed + 100 * len(names))
+            torch.manual_seed(seed + 100 * len(own))
             _fit_stage(stage, work)
+            stages.append(stage.name)
             if not isinstance(stage, InnerRun):
-                names.append(stage.name)
+                own.append(stage.name)
     if processes.main:
-        if Stage.name not in names:
-            _gather(folder, names)
-        folder.seal(finished=True)
+        if Stage.name not in own:
+            _gather(folder, own)
+        folder.finish(name for name in stages if name != Stage.name)
     processes.wait()
 
 
 def write_run(out: str | Path, config: RunConfig, assets: Assets, save: Callable[[Path], None]) -> Trained:
     """A run of a model that was trained elsewhere; `save` writes its weights into a file."""
     folder = RunFolder(Path(out))
-    folder.check_free()
     with locked(folder.path), _whole_or_nothing(folder, goes_on=False, main=True):
+        folder.check_free()
+        folder.claim()
         assets.save(folder)
-        folder.write_config(config)
         save(folder.weights_file)
-        folder.seal(finished=True)
-    return load(folder.path, "cpu")
+        folder.begin(config, {})
+        folder.finish()
+        return load(folder.path, "cpu", checksums=False)
 
 
 def _begin(
@@ -106,24 +137,24 @@ def _begin(
     reporter: Reporter,
 ) -> Work[Any, Any]:
     """Read the data, build the model, and write what a run begins with; a folder is a run once all of it is there."""
+    data_read = fingerprints(config)
     if goes_on:
-        folder.check(goes_on)
-        if processes.main:
-            clear_unfinished(folder.path)
+        folder.check()
+        folder.check_data(data_read)
     else:
         config = kind.settle(config)
     kept = kind.assets.load(folder) if goes_on else None
     data, assets = processes.first_alone(lambda: kind.prepare(config, kept))
     torch.manual_seed(config.seed)
     model = kind.build(config, assets)
-    if not any(folder.path.rglob("checkpoints")):
+    if not folder.checkpoints:
         for line in kind.begin(model, config, assets, data):
             reporter.say(line)
     if processes.main:
         if not goes_on:
+            folder.claim()
             assets.save(folder)
-        folder.write_config(config)
-        folder.seal(finished=False)
+        folder.begin(config, data_read)
     processes.wait()
     return Work(config, data, assets, model, folder, processes, reporter)
 
@@ -137,7 +168,7 @@ class InnerRun(Stage):
 
     def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
         inner = RunFolder(folder)
-        fit(inner, self.config, inner.config_file.is_file(), processes, reporter)
+        fit(inner, self.config, inner.begun, processes, reporter)
 
 
 def _fit_stage(stage: Stage, work: Work[Any, Any]) -> None:
@@ -172,12 +203,22 @@ def _whole_or_nothing(folder: RunFolder, goes_on: bool, main: bool) -> Iterator[
     try:
         yield
     except SeqloomError as error:
-        useless = isinstance(error, UserError | Interrupted) or not folder.config_file.is_file()
+        useless = isinstance(error, UserError | Interrupted) or not folder.begun
         learned = folder.weights_file.is_file() or any(folder.path.rglob("checkpoints/step-*"))
         if main and useless and not goes_on and not learned:
             for entry in set(folder.path.iterdir()) - others:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         raise
+
+
+@contextmanager
+def _comparing(wanted: bool) -> Iterator[None]:
+    """Whether runs that are opened inside this block have their checksums compared; a block that wants none wins."""
+    before = folders.checksums.set(folders.checksums.get() and wanted)
+    try:
+        yield
+    finally:
+        folders.checksums.reset(before)
 
 
 def write_report(trained: Trained) -> None:

@@ -4,7 +4,7 @@ runs/mine/
   config.yaml          the whole configuration, defaults included
   assets/              tokenisers, labels, formats, copies of other runs
   model.safetensors    weights
-  run.json             the manifest: version and checksums, written last
+  run.json             the manifest: how far the run is, and the checksums of its files; written last
   metrics.jsonl        one JSON object per log point
   checkpoints/step-…/  what resuming needs
   report.html
@@ -13,23 +13,55 @@ runs/mine/
 from __future__ import annotations
 
 import fcntl
-import json
 import os
+import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Literal
 
+from seqloom.arrays import check_seal
 from seqloom.config import RunConfig, load_config, save_config
 from seqloom.errors import CheckpointError, UserError
-from seqloom.files import atomic_folder, disk_errors, sha256, write_json
+from seqloom.files import atomic_folder, clear_unfinished, disk_errors, read_sealed, sha256, write_sealed
 from seqloom.training.checkpoints import WEIGHTS
 from seqloom.version import __version__
 
 LOCK = ".lock"
+MANIFEST = "run.json"
+
+checksums: ContextVar[bool] = ContextVar("checksums", default=True)
+"""Whether the checksums of runs are compared when they are opened. What is in the files is validated in any case."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """How far a run is, and what its files are."""
+
+    state: Literal["beginning", "training", "finished"]
+    """beginning: its assets are being written, and nothing was learned; finished: training came to its end."""
+    data: dict[str, str] = field(default_factory=dict)
+    """A checksum of what each key of the configuration names to learn from."""
+    sha256: dict[str, str] = field(default_factory=dict)
+    """The checksum of each file that loading reads; weights are added when the run is finished."""
+    seqloom: str = __version__
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        document = read_sealed(path)
+        try:
+            manifest = cls(**document)
+            known = manifest.state in ("beginning", "training", "finished")
+            inside = all(_is_inside(name) and isinstance(manifest.sha256[name], str) for name in manifest.sha256)
+            if not known or not inside or not isinstance(manifest.data, dict):
+                raise ValueError("it lists what no run has")
+        except (TypeError, ValueError) as error:
+            raise CheckpointError(f"{path} is no manifest of a run ({error}): train again") from None
+        return manifest
 
 
 @dataclass(frozen=True)
@@ -42,9 +74,14 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """An existing run, every file of which is what was written."""
         folder = cls(Path(path))
-        if not folder.config_file.is_file():
-            raise CheckpointError(f"{path} is not a run folder: there is no {folder.config_file.name} in it")
-        folder.check()
+        if not folder.manifest_file.is_file():
+            raise CheckpointError(f"{path} is not a run folder: there is no {MANIFEST} in it")
+        if not folder.begun:
+            raise CheckpointError(f"the training of {path} has not begun: go on with --resume")
+        if checksums.get():
+            folder.check()
+            if not folder.finished and folder.weights_file.is_file():
+                check_seal(folder.weights_file)
         return folder
 
     @classmethod
@@ -66,7 +103,7 @@ class RunFolder:
 
     @property
     def manifest_file(self) -> Path:
-        return self.path / "run.json"
+        return self.path / MANIFEST
 
     @property
     def assets(self) -> Path:
@@ -75,121 +112,171 @@ class RunFolder:
     @property
     def inner(self) -> list[RunFolder]:
         """The runs inside this one: copies of other runs among the assets, and stages that are runs of their own."""
-        return [
-            RunFolder(file.parent)
-            for pattern in ("*", "assets/*", "assets/*/*")
-            for file in sorted(self.path.glob(f"{pattern}/config.yaml"))
-        ]
+        return [RunFolder((self.path / name).parent) for name in self.manifest.sha256 if Path(name).name == MANIFEST]
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        """The checkpoints of all stages."""
+        stages = [path for path in self.path.glob("*/checkpoints/step-*") if not (path.parents[1] / MANIFEST).exists()]
+        return [*self.path.glob("checkpoints/step-*"), *stages]
 
     @cached_property
     def config(self) -> RunConfig:
         """The configuration, checked again."""
         return load_config(self.config_file)
 
-    def write_config(self, config: RunConfig) -> None:
-        """Keep a configuration; the folder is a run from then on."""
-        save_config(config, self.config_file)
-
     def check_free(self) -> None:
-        """Refuse a folder that holds a run already."""
-        if self.config_file.exists():
+        """Refuse a folder that holds a run already, or files in the places of a run's."""
+        if self.begun:
             raise UserError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
+        if not self.manifest_file.exists():
+            for file in (self.config_file, self.weights_file, self.assets, self.path / "checkpoints"):
+                if file.exists():
+                    raise UserError(f"{file} is there already, and of no run that is whole: choose another --out")
 
     def check_same(self, config: RunConfig) -> None:
         """Refuse a folder that holds a run of another configuration."""
-        if not self.config_file.exists():
-            return
-        mine, other = _leaves(self.config.model_dump()), _leaves(config.model_dump())
-        changed = [key for key in sorted(mine | other) if mine.get(key) != other.get(key)]
-        if changed:
-            key = changed[0]
-            raise UserError(
-                f"{self.path} holds a run of another configuration ({key} is {mine.get(key)!r} there, "
-                f"{other.get(key)!r} here): choose another --out, or delete that folder"
-            )
+        if self.begun:
+            advice = "choose another --out, or delete that folder"
+            check_unchanged(self.config, config, f"{self.path} holds a run of another configuration", advice)
 
     # -------------------------------------------------------------------------------------------------- the manifest
 
-    def seal(self, finished: bool) -> None:
-        """Write the manifest: the checksum of every file that `load` reads. Weights change until a run is finished."""
-        inner = self.inner  # each of these answers for its own files
-        files = [self.config_file, *sorted(file for file in self.assets.glob("*") if file.is_file())]
-        if finished:
-            files += [self.weights_file, *sorted(self.path.glob(f"*/{WEIGHTS}")), *(run.manifest_file for run in inner)]
-        checksums = {str(file.relative_to(self.path)): sha256(file) for file in files}
-        write_json(self.manifest_file, {"seqloom": __version__, "finished": finished, "sha256": checksums})
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest, checked."""
+        return Manifest.read(self.manifest_file)
 
-    def check(self, goes_on: bool = False) -> None:
-        """Refuse a run of which a file is not what was written; one that goes on can make weights anew."""
-        for name, expected in self.manifest["sha256"].items():
-            file = self.path / name
-            if goes_on and file.name == WEIGHTS and not file.is_file():
-                continue
-            if not file.is_file() or sha256(file) != expected:
-                what = "is not what was written (its checksum differs)" if file.is_file() else "is missing"
-                raise CheckpointError(f"{file} {what}: bring it back from a copy, or train again")
+    @property
+    def begun(self) -> bool:
+        """Whether this is a run that can be loaded or go on: all that training begins with is there."""
+        return self.manifest_file.is_file() and self.manifest.state != "beginning"
 
     @property
     def finished(self) -> bool:
         """Whether training came to its end."""
-        return bool(self.manifest["finished"])
+        return self.manifest_file.is_file() and self.manifest.state == "finished"
 
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """The manifest; that of a run which is only beginning lists nothing."""
-        try:
-            manifest = json.loads(self.manifest_file.read_text(encoding="utf-8"))
-            return {"finished": manifest["finished"], "sha256": dict(manifest["sha256"])}
-        except FileNotFoundError:
-            return {"finished": False, "sha256": {}}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{self.manifest_file} is damaged ({error}); train again") from None
+    def claim(self) -> None:
+        """Say that a run begins here; what one that never began has left is cleared away."""
+        if self.manifest_file.exists():
+            shutil.rmtree(self.assets, ignore_errors=True)
+            self.config_file.unlink(missing_ok=True)
+        self._write(Manifest("beginning"))
+
+    def begin(self, config: RunConfig, data: dict[str, str]) -> None:
+        """Keep the configuration: from now on this is a run. Weights change until it is finished."""
+        assets = self._checksums(self._assets())
+        # Killed between the next two, the configuration is the old one or the new one, and no checksum says which.
+        self._write(Manifest("training" if self.begun else "beginning", data, assets))
+        save_config(config, self.config_file)
+        self._write(Manifest("training", data, self._checksums([self.config_file]) | assets))
+
+    def finish(self, stages: Iterable[str] = ()) -> None:
+        """Training came to its end: add the checksums of all weights, those of stages in folders of their own too."""
+        weights = [self.weights_file]
+        for folder in (self.path / stage for stage in stages):
+            weights.append(folder / MANIFEST if (folder / MANIFEST).is_file() else folder / WEIGHTS)
+        manifest = self.manifest
+        self._write(Manifest("finished", manifest.data, manifest.sha256 | self._checksums(weights)))
+
+    def check(self) -> None:
+        """Refuse a run of which a file is not what was written."""
+        for name, expected in self.manifest.sha256.items():
+            file = self.path / name
+            if not file.is_file() or sha256(file) != expected:
+                what = "is not what was written (its checksum differs)" if file.is_file() else "is missing"
+                raise CheckpointError(f"{file} {what}: bring it back from a copy, or train again")
+
+    def check_data(self, data: dict[str, str]) -> None:
+        """Refuse to go on with other data than before."""
+        for key, before in self.manifest.data.items():
+            if data.get(key) != before:
+                raise UserError(
+                    f"{key} is not what the run in {self.path} learned from until now: bring the files back as they "
+                    "were, or train anew into another --out"
+                )
+
+    def _assets(self) -> list[Path]:
+        """The files of the assets; of copies of runs only the manifests, which answer for the rest."""
+        copies = [file for pattern in ("*", "*/*") for file in sorted(self.assets.glob(f"{pattern}/{MANIFEST}"))]
+        return [*sorted(file for file in self.assets.glob("*") if file.is_file()), *copies]
+
+    def _checksums(self, files: Iterable[Path]) -> dict[str, str]:
+        return {str(file.relative_to(self.path)): sha256(file) for file in files}
+
+    def _write(self, manifest: Manifest) -> None:
+        write_sealed(self.manifest_file, asdict(manifest))
+
+
+def check_unchanged(before: RunConfig, now: RunConfig, what: str, advice: str, free: tuple[str, ...] = ()) -> None:
+    """Refuse a configuration in which another key changed than those that begin with one of `free`."""
+    mine, other = before.leaves(), now.leaves()
+    for key in sorted(mine | other):
+        if mine.get(key) != other.get(key) and not key.startswith(free):
+            raise UserError(f"{what} ({key} is {mine.get(key)!r} there, {other.get(key)!r} here): {advice}")
 
 
 def copy_run(source: RunFolder, target: Path) -> None:
     """What loading a run needs, so that the copy stands on its own."""
     with atomic_folder(target) as temporary:
-        for name in (source.config_file.name, *source.manifest["sha256"]):
-            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source.path / name, temporary / name)
-        for run in source.inner:
-            copy_run(run, temporary / run.path.relative_to(source.path))
-        if not source.finished and source.weights_file.is_file():
-            shutil.copyfile(source.weights_file, temporary / WEIGHTS)
-        RunFolder(temporary).seal(source.finished)
+        _copy(source, temporary)
+
+
+def _copy(source: RunFolder, target: Path) -> None:
+    names = {MANIFEST, source.config_file.name, *source.manifest.sha256}
+    if source.weights_file.is_file():
+        names.add(WEIGHTS)
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source.path / name, target / name)
+    for run in source.inner:
+        _copy(run, target / run.path.relative_to(source.path))
+
+
+def _is_inside(name: str) -> bool:
+    """Whether the name of a file leads to a place below the folder."""
+    path = PurePath(name)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Only one process at a time writes into a folder; the lock of one that died is open to the next.
+    """Only one process at a time writes into a folder; the lock of one that died is open to the next, who clears away
+    what was not finished.
 
     A folder that was made for the lock and stayed empty is gone afterwards.
     """
     file = path / LOCK
-    with disk_errors(path):
-        path.mkdir(parents=True, exist_ok=True)
-        lock = open(file, "a+", encoding="utf-8")  # noqa: SIM115 - open as long as it is held
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read().strip() or "another process"
-            raise UserError(f"{path} is being written by {holder}: wait for it, or choose another --out") from None
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()}")
-        lock.flush()
-        try:
-            yield
-        finally:
-            file.unlink(missing_ok=True)
-            with suppress(OSError):  # not empty
-                path.rmdir()
+    while True:
+        with disk_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+            lock = open(file, "a+", encoding="utf-8")  # noqa: SIM115 - open as long as it is held
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                holder = lock.read().strip() or "another process"
+                raise UserError(f"{path} is being written by {holder}: wait for it, or choose another --out") from None
+            if not _is_at(lock.fileno(), file):  # whoever held it has deleted it meanwhile
+                continue
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {platform.node()}")
+            lock.flush()
+            clear_unfinished(path)
+            try:
+                yield
+            finally:
+                file.unlink(missing_ok=True)
+                with suppress(OSError):  # not empty
+                    path.rmdir()
+            return
 
 
-def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A nested configuration by dotted keys."""
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        leaves |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return leaves
+def _is_at(descriptor: int, file: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False

@@ -13,9 +13,8 @@ from torch import nn
 
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.data.stream import Stream
-from seqloom.files import atomic_file
 from seqloom.training import Journal, Objective, Processes, Reporter, Trainer, load_model_weights, model_weights
-from seqloom.training.checkpoints import WEIGHTS, load_weights, save_tensors
+from seqloom.training.checkpoints import WEIGHTS, load_weights, save_weights
 
 Figures = dict[str, float]
 
@@ -63,13 +62,13 @@ class Computed:
 @dataclass
 class Computation(Stage):
     """A model that is computed at once, in the first process: counted, solved, or iterated to its end. Nothing is kept
-    of one that was interrupted; the weights are written last."""
+    of one that was interrupted: it is computed again."""
 
     compute: Callable[[Reporter], Computed]
     name: str = "training"
 
     def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
-        if processes.main and not (folder / WEIGHTS).is_file():
+        if processes.main:
             computed = self.compute(reporter)
             journal = Journal(folder)
             for entry in computed.entries:
@@ -93,9 +92,4 @@ class Stopwatch:
 
 def saving(model: nn.Module) -> Callable[[Path], None]:
     """What writes the weights of a torch model into a file."""
-
-    def save(path: Path) -> None:
-        with atomic_file(path) as temporary:
-            save_tensors(model_weights(model), temporary)
-
-    return save
+    return lambda path: save_weights(model_weights(model), path)

@@ -3,12 +3,12 @@
 checkpoints/step-00000400/
   model.safetensors       weights
   training.safetensors    optimiser moments, weight average, carried state, random-number states
-  checkpoint.json         step, data position, schedule, best score, ... and the SHA-256 of the other files
+  checkpoint.json         step, data position, schedule, best score, ... and the checksums of the other files and itself
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim import Optimizer
 
+from seqloom.arrays import UNSEALED, seal
 from seqloom.errors import CheckpointError
-from seqloom.files import atomic_folder, clear_unfinished, discard_folder, sha256, write_json
+from seqloom.files import atomic_file, atomic_folder, discard_folder, read_sealed, sha256, write_sealed
 from seqloom.training.weights import sharded_like, whole
 
 WEIGHTS = "model.safetensors"
@@ -38,68 +39,94 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """The checkpoints of a run."""
+    """The checkpoints of a run: the last `keep` of those that are due every so many steps, and the newest."""
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
-        self.folder, self.keep = folder, keep
+    def __init__(self, folder: Path, keep: int = 2, every: int | None = None) -> None:
+        self.folder, self.keep, self.every = folder, keep, every
 
-    def list(self) -> list[Path]:
+    def all(self) -> list[Path]:
         """All finished checkpoints, oldest first."""
         return sorted(path for path in self.folder.glob("step-*") if (path / HEADER).is_file())
+
+    def regular(self) -> list[Path]:
+        """Those that a training without interruption would have: one that was saved before its time is only there to
+        go on from."""
+        found = self.all()
+        return [path for path in found if path == found[-1] or self.every is None or _step(path) % self.every == 0]
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint, then delete those that are no longer needed."""
         target = self.folder / f"step-{checkpoint.progress['step']:08d}"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        clear_unfinished(self.folder)
         with atomic_folder(target) as temporary:
             save_tensors(checkpoint.weights, temporary / WEIGHTS)
             save_tensors(checkpoint.tensors, temporary / TRAINING)
             checksums = {name: sha256(temporary / name) for name in (WEIGHTS, TRAINING)}
-            write_json(temporary / HEADER, {"sha256": checksums, **checkpoint.progress})
-        for old in self.list()[: -self.keep]:
-            discard_folder(old)
+            write_sealed(temporary / HEADER, {"sha256": checksums, "progress": checkpoint.progress})
+        self.prune()
         return target
+
+    def prune(self) -> None:
+        """Delete the checkpoints that are no longer needed."""
+        for old in set(self.all()) - set(self.regular()[-self.keep :]):
+            discard_folder(old)
 
     def load(self, path: Path) -> Checkpoint:
         """Read a checkpoint, checking every byte of it."""
+        progress = self.check(path)
+        return Checkpoint(load_weights(path / WEIGHTS), load_file(path / TRAINING), progress)
+
+    def check(self, path: Path) -> dict[str, Any]:
+        """Refuse a checkpoint of which a byte is not what was written; gives what it says of the progress."""
         try:
-            progress = json.loads((path / HEADER).read_text(encoding="utf-8"))
-            for name, expected in progress.pop("sha256").items():
-                if sha256(path / name) != expected:
-                    raise CheckpointError(_damaged(path, f"{name} is not what was written (checksum differs)"))
-            return Checkpoint(load_file(path / WEIGHTS), load_file(path / TRAINING), progress)
-        except (OSError, KeyError, json.JSONDecodeError, SafetensorError) as error:
-            raise CheckpointError(_damaged(path, str(error))) from error
+            header = read_sealed(path / HEADER)
+            for name in (WEIGHTS, TRAINING):
+                if sha256(path / name) != header["sha256"][name]:
+                    raise CheckpointError(f"{name} is not what was written (its checksum differs)")
+            return dict(header["progress"])
+        except (CheckpointError, OSError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"checkpoint {path} is damaged: {error}. Delete that folder to resume from the checkpoint before it"
+            ) from error
 
     def last(self) -> Checkpoint | None:
         """The newest checkpoint, or None when there is none."""
-        found = self.list()
+        found = self.all()
         return self.load(found[-1]) if found else None
 
 
-def _damaged(path: Path, reason: str) -> str:
-    return f"checkpoint {path} is damaged: {reason}. Delete that folder to resume from the checkpoint before it"
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
 
 
-def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+def save_weights(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Write weights that no manifest answers for yet, atomically: with their checksum in the file's header."""
+    with atomic_file(path) as temporary:
+        save_tensors(weights, temporary, UNSEALED)
+        seal(temporary)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, header: dict[str, str] | None = None) -> None:
     """Write a safetensors file; a full disk is an `OSError`, as with every other file."""
     # On the CPU, contiguous, and no two names for one memory (tied weights are stored once each).
     plain = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     try:
-        save_file(plain, path)
+        save_file(plain, path, header)
     except SafetensorError as error:
         raise OSError(str(error)) from error
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """The weights in a safetensors file."""
+    """The weights in a safetensors file, all of them numbers."""
     try:
-        return load_file(path)
+        weights = load_file(path)
     except FileNotFoundError as error:
         raise CheckpointError(f"{path} does not exist: has the training of this run finished a validation?") from error
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} is damaged ({error}); train again, or copy it from a checkpoint") from error
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise CheckpointError(f"{path}: the weights {name!r} are not finite; train again, or copy another file")
+    return weights
 
 
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:

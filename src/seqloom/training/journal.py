@@ -1,14 +1,15 @@
-"""`metrics.jsonl`: one JSON object per log point; TensorBoard events beside it on request."""
+"""`metrics.jsonl`: one JSON object per log point, each with its checksum; TensorBoard events beside it on request."""
 
 from __future__ import annotations
 
 import json
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from seqloom.errors import ConfigError, SeqloomError
-from seqloom.files import write_text
+from seqloom.files import disk_errors, write_text
 
 
 class Journal:
@@ -19,14 +20,15 @@ class Journal:
         entries = read_metrics(folder) if step else []
         # An average over checkpoints comes after the last step, and comes again when a finished run goes on.
         kept = [entry for entry in entries if entry["step"] <= step and "averaged_checkpoints" not in entry]
-        write_text(self.path, "".join(json.dumps(entry) + "\n" for entry in kept))
-        self._file: IO[str] = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - open as long as training runs
+        write_text(self.path, "".join(map(_line, kept)))
+        with disk_errors(self.path):
+            self._file: IO[str] = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - open as long as training runs
         self._events = _events(folder) if tensorboard else None
 
     def write(self, entry: dict[str, Any]) -> None:
         """Log one object; it carries the `step`."""
         try:
-            self._file.write(json.dumps(entry) + "\n")
+            self._file.write(_line(entry))
             self._file.flush()
         except OSError as error:
             raise SeqloomError(f"cannot write {self.path}: {error.strerror}; make room, then --resume") from error
@@ -44,17 +46,30 @@ class Journal:
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """All entries of a run's `metrics.jsonl`; a last line that a crash cut short is left out."""
+    """All entries of a run's `metrics.jsonl`; a line that is not what was written is left out."""
     path = Path(folder) / "metrics.jsonl"
     if not path.is_file():
         return []
-    entries = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            entries.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return entries
+    lines = path.read_bytes().splitlines()
+    return [entry for entry in map(_entry, lines) if entry is not None]
+
+
+CHECKSUM = "crc32"
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """An entry as a line, its checksum last."""
+    return json.dumps({**entry, CHECKSUM: zlib.crc32(json.dumps(entry).encode())}) + "\n"
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """What a line logs, or None if a crash cut it short or a disk damaged it."""
+    try:
+        entry = json.loads(line)
+        checksum = entry.pop(CHECKSUM)
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        return None
+    return entry if checksum == zlib.crc32(json.dumps(entry).encode()) else None
 
 
 def _events(folder: Path) -> Any:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from seqloom.arrays import check_seal
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.data.stream import Stream
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
-from seqloom.files import atomic_file
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.checkpoints import (
     WEIGHTS,
@@ -27,7 +27,7 @@ from seqloom.training.checkpoints import (
     random_states,
     restore_optimizer,
     restore_random_states,
-    save_tensors,
+    save_weights,
 )
 from seqloom.training.interrupts import Interrupted, Interrupts
 from seqloom.training.journal import Journal
@@ -99,7 +99,7 @@ class Trainer:
             keep = max(keep, config.averaging.last)
         self._saved_at = -math.inf
         self.progress = Progress()
-        self.checkpoints = CheckpointFolder(folder / "checkpoints", keep)
+        self.checkpoints = CheckpointFolder(folder / "checkpoints", keep, self.checkpoint_every)
         self.throughput = Throughput(model, processes.device)  # before sharding changes the parameters
         if processes.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32 products: ten times faster, good enough for training
@@ -266,7 +266,7 @@ class Trainer:
         config = self.config
         knobs = f"Lower training.optimizer.learning_rate (now {config.optimizer.learning_rate:g})"
         knobs += f" or training.clip (now {config.clip:g})" if config.clip else " or set training.clip (now off)"
-        saved = self.checkpoints.list()
+        saved = self.checkpoints.all()
         kept = f"The last good checkpoint is {saved[-1]}." if saved else "No checkpoint had been written yet."
         return f"{knobs}. {kept}"
 
@@ -308,8 +308,7 @@ class Trainer:
             self.progress.best_loss, self.progress.best_step = loss, self.progress.step
             weights = model_weights(self.model)  # of all processes, where they are sharded
             if self.processes.main:
-                with atomic_file(self.folder / WEIGHTS) as temporary:
-                    save_tensors(weights, temporary)
+                save_weights(weights, self.folder / WEIGHTS)
         return improved
 
     def _figures(self) -> dict[str, float]:
@@ -334,11 +333,14 @@ class Trainer:
     def _finish(self, journal: Journal | None) -> None:
         """Checkpoint averaging, when asked for: keep the mean of the last checkpoints if it validates better."""
         if self.config.averaging.kind == "checkpoints":
-            files = [path / WEIGHTS for path in self.checkpoints.list()[-self.config.averaging.last :]]
-            load_model_weights(self.model, mean_weights(files), "the mean of the checkpoints")
+            averaged = self.checkpoints.regular()[-self.config.averaging.last :]
+            for path in averaged:
+                self.checkpoints.check(path)
+            weights = mean_weights([path / WEIGHTS for path in averaged])
+            load_model_weights(self.model, weights, "the mean of the checkpoints")
             figures = self._figures()
             improved = self._keep_if_best(figures["valid_loss"])
-            self._report_validation(journal, {"averaged_checkpoints": len(files), **figures}, improved)
+            self._report_validation(journal, {"averaged_checkpoints": len(averaged), **figures}, improved)
         self.processes.wait()
 
     # ----------------------------------------------------------------------------------------------- checkpoints
@@ -374,10 +376,14 @@ class Trainer:
             average = saved.pop("average")
             saved.pop("total_steps")
             self.progress = Progress(**saved)
-            load_model_weights(self.model, checkpoint.weights, str(self.checkpoints.list()[-1]))
+            load_model_weights(self.model, checkpoint.weights, str(self.checkpoints.all()[-1]))
             self._restore_tensors(checkpoint.tensors, average)
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"the checkpoint in {self.folder} lacks {error}; it is of another version") from error
+        if self.processes.main:
+            self.checkpoints.prune()  # who was killed may have left one too many
+        if self.progress.best_step:
+            check_seal(self.folder / WEIGHTS)  # the best so far, which may stay the best
         return True
 
     def _restore_tensors(self, tensors: dict[str, Tensor], average: dict[str, Any]) -> None:

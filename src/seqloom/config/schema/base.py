@@ -62,6 +62,8 @@ class ModelPart(Schema):
     """Whether text must be split into whole words."""
     two_texts: ClassVar[bool] = False
     """Whether `target_text` may be given: a second tokeniser, for what the model writes."""
+    may_change: ClassVar[tuple[str, ...]] = ()
+    """Keys of this part that may change when a run goes on."""
 
     def check(self, run: RunConfig) -> None:
         """Raise a ValueError where this model does not fit another part of the run."""

@@ -27,6 +27,7 @@ class AnnealingConfig(Schema):
 class RbmConfig(ModelPart):
     learns_from = ImageData
     objectives = (ContrastiveDivergenceObjective,)
+    may_change = ("annealing",)
 
     kind: Literal["rbm"] = "rbm"
     """A restricted Boltzmann machine, trained by contrastive divergence. Learning rate, momentum and weight decay are
@@ -76,6 +77,7 @@ class FineTuningConfig(Schema):
 class DbnConfig(ModelPart):
     learns_from = ImageData
     objectives = (ContrastiveDivergenceObjective,)
+    may_change = ("annealing",)
 
     kind: Literal["dbn"] = "dbn"
     """A deep belief network: machines one on top of another, each trained on what the one below makes of the images
@@ -107,6 +109,7 @@ class DbnConfig(ModelPart):
 class BoltzmannConfig(ModelPart):
     learns_from = ImageData
     objectives = (ClampedAndFreeObjective,)
+    may_change = ("annealing",)
 
     kind: Literal["boltzmann"] = "boltzmann"
     """A general Boltzmann machine of small images, all units connected: pixels and hidden units. Every unit is updated

@@ -113,6 +113,10 @@ class RunConfig(Schema):
     def named_engine(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value
 
+    def leaves(self) -> dict[str, Any]:
+        """All values by their dotted keys."""
+        return _leaves(self.model_dump(mode="json"))
+
     def check_keys(self) -> None:
         model: ModelPart = self.model
         kind = model.kind
@@ -167,3 +171,10 @@ def with_usual_parts(tree: dict[str, Any], model: type[ModelPart] | None) -> dic
         if part is not None and (tree.get(key) is None or isinstance(tree[key], dict)):
             tree[key] = {"kind": part.model_fields["kind"].default, **(tree.get(key) or {})}
     return tree
+
+
+def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        leaves |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return leaves

@@ -12,6 +12,7 @@ from seqloom.config.schema.data import TextData
 
 class Word2VecConfig(ModelPart):
     learns_from = TextData
+    may_change = ("passes", "threads", "similarity", "analogies")
 
     kind: Literal["word2vec"] = "word2vec"
     """Vectors of words, learned from the words around them (Mikolov et al. 2013)."""

@@ -73,7 +73,7 @@ class Word2Vec:
             "outputs": self.outputs[:words, :size],
             "counts": self.counts,
         }
-        write_arrays(path, {**arrays, **more})
+        write_arrays(path, {**arrays, **more}, sealed=True)
 
     def word_vectors(self, words: list[str]) -> WordVectors:
         """The vectors under their words; a view, which training goes on to change."""

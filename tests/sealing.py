@@ -1,0 +1,27 @@
+"""Manifests that agree with the files of a run, whatever was done to them: what a stranger can write too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from seqloom.files import sha256, write_sealed
+from seqloom.runs.folder import Manifest, RunFolder
+
+
+def reseal(path: Path) -> None:
+    """Make the manifest of a run list the checksums that its files have now; those that are gone, no more."""
+    manifest = RunFolder(path).manifest
+    present = {name: sha256(path / name) for name in manifest.sha256 if (path / name).is_file()}
+    write(path, replace(manifest, sha256=present))
+
+
+def unfinish(path: Path) -> None:
+    """Make a run one that is still training."""
+    write(path, replace(RunFolder(path).manifest, state="training"))
+    reseal(path)
+
+
+def write(path: Path, manifest: Manifest) -> None:
+    """Put a manifest into a run folder."""
+    write_sealed(path / "run.json", vars(manifest))
