@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from seqloom.files import sha256, write_sealed
+from seqloom.files import checksum, write_sealed
 from seqloom.runs.folder import Manifest, RunFolder
 
 
 def reseal(path: Path) -> None:
     """Make the manifest of a run list the checksums that its files have now; those that are gone, no more."""
     manifest = RunFolder(path).manifest
-    present = {name: sha256(path / name) for name in manifest.sha256 if (path / name).is_file()}
+    present = {name: checksum(path / name) for name in manifest.sha256 if (path / name).is_file()}
     write(path, replace(manifest, sha256=present))
 
 

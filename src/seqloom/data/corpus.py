@@ -11,7 +11,7 @@ from typing import Literal
 
 from seqloom.data.corpora import natural_unit, resolve
 from seqloom.errors import DataError
-from seqloom.files import sha256
+from seqloom.files import checksum
 from seqloom.text.reading import read_units
 
 Unit = Literal["line", "paragraph", "file"]
@@ -88,7 +88,7 @@ def digest(path: Path) -> str:
 
 @lru_cache
 def _digest(stamp: Stamp) -> str:
-    return sha256(stamp[0])
+    return checksum(stamp[0])
 
 
 @lru_cache

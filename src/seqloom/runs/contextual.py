@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.data.store import cache_folder
-from seqloom.files import atomic_folder, sha256
+from seqloom.files import atomic_folder, checksum
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.trained import Embeds
 
@@ -48,7 +48,7 @@ def _shape(run: Embeds, sentences: Sequence[Sequence[str]]) -> tuple[int, int, i
 
 
 def _folder(run: Embeds, sentences: Sequence[Sequence[str]]) -> Path:
-    recipe = hashlib.sha256(sha256(RunFolder(run.path).weights_file).encode())
+    recipe = hashlib.sha256(checksum(RunFolder(run.path).weights_file).encode())
     for words in sentences:
         recipe.update("\0".join([*words, "\n"]).encode("utf-8", "surrogatepass"))
     return cache_folder() / "contextual" / recipe.hexdigest()[:32]

@@ -13,7 +13,7 @@ from seqloom.config.schema.energy import AnnealingConfig
 from seqloom.data.image_batches import all_batches
 from seqloom.data.images import ImageSet
 from seqloom.errors import CheckpointError, SeqloomError
-from seqloom.files import read_sealed, sha256, write_sealed
+from seqloom.files import checksum, read_sealed, write_sealed
 from seqloom.metrics.annealing import Normaliser, log_z_above, normaliser
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
@@ -47,7 +47,7 @@ class TrainedEnergyModel(TrainedImageModel, Draws, HasDensity):
         annealing: AnnealingConfig = self.config.model.annealing
         file = self.path / NORMALISER
         recipe = {
-            "weights": sha256(RunFolder(self.path).weights_file),
+            "weights": checksum(RunFolder(self.path).weights_file),
             "chains": annealing.chains,
             "steps": annealing.steps,
         }

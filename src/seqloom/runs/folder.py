@@ -27,7 +27,7 @@ from typing import Literal
 from seqloom.arrays import check_seal
 from seqloom.config import RunConfig, load_config, save_config
 from seqloom.errors import CheckpointError, UserError
-from seqloom.files import atomic_folder, clear_unfinished, disk_errors, read_sealed, sha256, write_sealed
+from seqloom.files import atomic_folder, checksum, clear_unfinished, disk_errors, read_sealed, write_sealed
 from seqloom.training.checkpoints import WEIGHTS
 from seqloom.version import __version__
 
@@ -184,7 +184,7 @@ class RunFolder:
         """Refuse a run of which a file is not what was written."""
         for name, expected in self.manifest.sha256.items():
             file = self.path / name
-            if not file.is_file() or sha256(file) != expected:
+            if not file.is_file() or checksum(file) != expected:
                 what = "is not what was written (its checksum differs)" if file.is_file() else "is missing"
                 raise CheckpointError(f"{file} {what}: bring it back from a copy, or train again")
 
@@ -203,7 +203,7 @@ class RunFolder:
         return [*sorted(file for file in self.assets.glob("*") if file.is_file()), *copies]
 
     def _checksums(self, files: Iterable[Path]) -> dict[str, str]:
-        return {str(file.relative_to(self.path)): sha256(file) for file in files}
+        return {str(file.relative_to(self.path)): checksum(file) for file in files}
 
     def _write(self, manifest: Manifest) -> None:
         write_sealed(self.manifest_file, asdict(manifest))

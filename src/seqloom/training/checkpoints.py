@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 
 from seqloom.arrays import UNSEALED, seal
 from seqloom.errors import CheckpointError
-from seqloom.files import atomic_file, atomic_folder, discard_folder, read_sealed, sha256, write_sealed
+from seqloom.files import atomic_file, atomic_folder, checksum, discard_folder, read_sealed, write_sealed
 from seqloom.training.weights import sharded_like, whole
 
 WEIGHTS = "model.safetensors"
@@ -60,7 +60,7 @@ class CheckpointFolder:
         with atomic_folder(target) as temporary:
             save_tensors(checkpoint.weights, temporary / WEIGHTS)
             save_tensors(checkpoint.tensors, temporary / TRAINING)
-            checksums = {name: sha256(temporary / name) for name in (WEIGHTS, TRAINING)}
+            checksums = {name: checksum(temporary / name) for name in (WEIGHTS, TRAINING)}
             write_sealed(temporary / HEADER, {"sha256": checksums, "progress": checkpoint.progress})
         self.prune()
         return target
@@ -80,7 +80,7 @@ class CheckpointFolder:
         try:
             header = read_sealed(path / HEADER)
             for name in (WEIGHTS, TRAINING):
-                if sha256(path / name) != header["sha256"][name]:
+                if checksum(path / name) != header["sha256"][name]:
                     raise CheckpointError(f"{name} is not what was written (its checksum differs)")
             return dict(header["progress"])
         except (CheckpointError, OSError, KeyError, TypeError, ValueError) as error:
