@@ -19,12 +19,16 @@ from seqloom.files import atomic_file
 LARGE = 1 << 26  # bytes from which on a file is written past the system's cache
 BLOCK = 1 << 24  # bytes written at a time
 PAGE = 4096
-HEADER = 100_000_000  # bytes of a header at most, as in the safetensors library
+LONGEST_HEADER = 100_000_000  # bytes, as safetensors has it
 
 UNSEALED = {"seal": "0" * 64}
 """The metadata of a safetensors file that is to be sealed."""
 
-_DTYPES = {"int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}  # as safetensors calls them
+Expected = tuple[type[np.number[Any]], tuple[int | None, ...]]
+"""The type of an array's numbers, or a family of types, and its shape; None: any size."""
+
+_NAMES = {"int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}  # as safetensors calls them
+_DTYPES = {name: np.dtype(ours) for ours, name in _NAMES.items()}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], sealed: bool = False) -> None:
@@ -36,7 +40,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], sealed: bool = 
     end = 0
     for name, array in arrays.items():
         begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _DTYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]}
+        header[name] = {"dtype": _NAMES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # what follows is aligned
     pieces: list[Any] = [len(text).to_bytes(8, "little") + text, *map(np.ascontiguousarray, arrays.values())]
@@ -79,31 +83,51 @@ def _write_directly(path: Path, pieces: Iterable[Any]) -> bool:
     return True
 
 
-def map_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file by name, mapped into memory: nothing is read until it is used."""
+def map_arrays(path: Path, expected: Mapping[str, Expected]) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file by name, mapped into memory: nothing is read until it is used.
+
+    The file may be anybody's: an array is what its header says and what is expected of it, or it is refused.
+    """
     try:
-        size = path.stat().st_size
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if 8 + length <= size else None
-    except (OSError, ValueError) as error:
+            header = json.loads(file.read(length)) if length <= LONGEST_HEADER else None
+        whole = np.memmap(path, np.uint8, "r").view(np.ndarray)
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"cannot read {path}: {getattr(error, 'strerror', None) or 'its header is damaged'}"
         ) from None
+    if not isinstance(header, dict):
+        raise CheckpointError(f"cannot read {path}: its header is damaged")
     arrays = {}
-    for name in names:
-        entry = header.get(name) if isinstance(header, dict) else None
-        if entry is None:
+    for name, (dtype, shape) in expected.items():
+        if name not in header:
             raise CheckpointError(f"{path} is damaged: it has no {name}")
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        if end > size:
-            raise CheckpointError(f"{path} is damaged: {size:,} bytes, and {name} would end at {end:,}")
-        dtype = np.dtype(next(ours for ours, theirs in _DTYPES.items() if theirs == entry["dtype"]))
-        if begin == end:
-            arrays[name] = np.empty(entry["shape"], dtype)
-        else:
-            arrays[name] = np.memmap(path, dtype, "r", begin, tuple(entry["shape"])).view(np.ndarray)
+        try:
+            array = _array(whole, 8 + length, **header[name])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise CheckpointError(f"{path} is damaged: its header does not say where {name} is") from None
+        if not np.issubdtype(array.dtype, dtype) or not _fits(array.shape, shape):
+            sizes = ", ".join("any" if size is None else f"{size:,}" for size in shape)
+            raise CheckpointError(
+                f"{path} is damaged, or of another model: {name} should be {dtype.__name__} [{sizes}], "
+                f"and is {array.dtype} {list(array.shape)}"
+            )
+        arrays[name] = array
     return arrays
+
+
+def _array(whole: NDArray[np.uint8], start: int, dtype: str, shape: list[int], data_offsets: list[int]) -> NDArray[Any]:
+    """The array that an entry of a header describes; one of the errors caught above where it describes none."""
+    kind = _DTYPES[dtype]
+    begin, end = (start + offset for offset in data_offsets)
+    if not start <= begin <= end <= len(whole) or begin % kind.itemsize or min(shape, default=0) < 0:
+        raise ValueError
+    return whole[begin:end].view(kind).reshape(shape)
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(want in (None, size) for size, want in zip(shape, expected, strict=True))
 
 
 # -------------------------------------------------------------------------------------------------------------- seals
@@ -133,7 +157,7 @@ def _sealing(path: Path) -> tuple[int, bytes, bytes]:
     """Where the seal of a file stands, what it must be (the checksum of all the rest), and what it is."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         length = int.from_bytes(content[:8], "little")
-        place = content.find(b'"seal":', 8, 8 + min(length, HEADER))
+        place = content.find(b'"seal":', 8, 8 + min(length, LONGEST_HEADER))
         place = content.find(b'"', place + 7, place + 16) + 1 if place > 0 else 0  # with or without a space before it
         if not place:
             raise ValueError("it has no checksum")

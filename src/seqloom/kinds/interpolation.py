@@ -14,7 +14,7 @@ from seqloom.config import RunConfig
 from seqloom.config.schema.interpolation import InterpolationConfig
 from seqloom.data.materials import TextMaterials, prepare_text
 from seqloom.data.store import TokenStore
-from seqloom.errors import DataError, UserError
+from seqloom.errors import CheckpointError, ConfigError, DataError, UserError
 from seqloom.metrics.likelihood import unit_likelihood
 from seqloom.models.autoregressive import Autoregressive
 from seqloom.models.interpolation import Interpolation, fit_weights, mix
@@ -22,6 +22,7 @@ from seqloom.models.ngram.model import NgramModel
 from seqloom.runs.contests import TextContest
 from seqloom.runs.engine import load
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.generation import check_same_tokens
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, language_model, text_report
 from seqloom.runs.stages import Computation, Computed, Stopwatch
@@ -103,8 +104,15 @@ class InterpolationKind(Kind[InterpolationData, InterpolationAssets, TrainedInte
         yield Computation(compute)
 
     def restore(self, folder: RunFolder, config: RunConfig, assets: InterpolationAssets, device: str) -> Interpolation:
-        weights = map_arrays(folder.weights_file, ["weights"])["weights"]
-        return Interpolation([part.model for part in load_parts(assets.runs, device)], weights)
+        if len(assets.runs) != len(config.model.runs):
+            raise CheckpointError(f"{folder.assets} has {len(assets.runs)} of {len(config.model.runs)} runs")
+        parts = load_parts(assets.runs, device)
+        check_same_tokens(assets.tokenizer, folder.path, parts[0].tokenizer, parts[0].path)
+        weights = map_arrays(folder.weights_file, {"weights": (np.float64, (len(parts),))})["weights"]
+        try:
+            return Interpolation([part.model for part in parts], weights)
+        except ConfigError as error:
+            raise CheckpointError(f"{folder.weights_file}: {error}; interpolate again") from None
 
     def report(self, trained: TrainedInterpolation) -> Report:
         from seqloom.reports.run_report import interpolation_section

@@ -130,7 +130,7 @@ class Ngram(Kind[NgramData, TextAssets, TrainedNgram]):
         yield Computation(compute)
 
     def restore(self, folder: RunFolder, config: RunConfig, assets: TextAssets, device: str) -> NgramModel:
-        return NgramModel.load(folder.weights_file)
+        return NgramModel.load(folder.weights_file, config.model.order, assets.tokenizer.size)
 
     def report(self, trained: TrainedNgram) -> Report:
         from seqloom.reports.ngrams import ngram_section

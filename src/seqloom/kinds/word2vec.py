@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from seqloom.arrays import check_seal, map_arrays
+from seqloom.arrays import check_seal
 from seqloom.config import RunConfig
 from seqloom.config.schema.text import RunText
 from seqloom.config.schema.word2vec import Word2VecConfig
@@ -155,7 +155,7 @@ class Word2VecKind(Kind[TextMaterials, TextAssets, TrainedWordVectors]):
         yield Passes(work.config, work.data)
 
     def restore(self, folder: RunFolder, config: RunConfig, assets: TextAssets, device: str) -> Word2Vec:
-        return Word2Vec.load(config.model, folder.weights_file)
+        return Word2Vec.load(config.model, folder.weights_file, len(ordinary_words(assets.tokenizer)))[0]
 
     def report(self, trained: TrainedWordVectors) -> Report:
         from seqloom.reports.word_map import neighbours_section, word_map_section
@@ -197,7 +197,7 @@ class Passes(Stage):
                 for number in range(finished, self.config.passes):
                     entry = self._pass(model, number, journal, reporter, interrupts)
                     journal.write(entry | self._figures(model))
-                    model.save(folder / WEIGHTS, passes=np.array([number + 1]))
+                    model.save(folder / WEIGHTS, number + 1)
         finally:
             journal.close()
             reporter.stop()
@@ -206,8 +206,7 @@ class Passes(Stage):
         """The model of the last finished pass, or a new one; and how many passes it has seen."""
         if weights.is_file():
             check_seal(weights)
-            finished = int(map_arrays(weights, ["passes"])["passes"][0])
-            return Word2Vec.load(self.config, weights), finished
+            return Word2Vec.load(self.config, weights, len(self.words))
         counts = count_tokens(self.text.train.tokens, len(self.words))
         if np.count_nonzero(counts) < 2:
             raise DataError("the training text has fewer than two words of the vocabulary: lower text.min_count")
@@ -298,9 +297,8 @@ def take_over(model: Word2Vec, words: list[str], start: Path) -> int:
     if start.is_dir() and model.config.output == "negative-sampling":
         folder = RunFolder.open(start)
         before: Word2VecConfig = folder.config.model
-        outputs = map_arrays(folder.weights_file, ["outputs"])["outputs"]
-        if before.output == "negative-sampling" and len(outputs):
-            model.outputs[rows, :size] = outputs[there]
+        if before.output == "negative-sampling":
+            model.outputs[rows] = Word2Vec.load(before, folder.weights_file, len(given))[0].outputs[there]
     return len(rows)
 
 

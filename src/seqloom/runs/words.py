@@ -49,11 +49,12 @@ def load_vectors(path: str | Path) -> WordVectors:
             raise CheckpointError(f"{path}: no such run folder, and no such file of word vectors")
         return read_word2vec(path)
     folder = RunFolder.open(path)
-    kind = folder.config.model.kind
-    if kind != "word2vec":
-        raise UserError(f"{path} is a model of kind {kind!r}; word vectors are needed here")
-    vectors = map_arrays(folder.weights_file, ["vectors"])["vectors"]
-    return WordVectors(ordinary_words(load_tokenizer(folder.assets / "tokenizer.json")), vectors)
+    model = folder.config.model
+    if model.kind != "word2vec":
+        raise UserError(f"{path} is a model of kind {model.kind!r}; word vectors are needed here")
+    words = ordinary_words(load_tokenizer(folder.assets / "tokenizer.json"))
+    arrays = map_arrays(folder.weights_file, {"vectors": (np.float32, (len(words), model.size))})
+    return WordVectors(words, arrays["vectors"])
 
 
 def words_only(tokenizer: Tokenizer, reader: str) -> WordTokenizer:

@@ -147,4 +147,4 @@ def _backed_off(trie: Trie, log_probs: Floats, backoffs: Floats, ngrams: Ngrams)
         if begin:
             nodes = trie.find(contexts, last)
             scores = np.where(nodes >= 0, log_probs[nodes], scores)
-    return scores
+    return np.minimum(scores, np.float32(0))  # as the reader does with what the file says

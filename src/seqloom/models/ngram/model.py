@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqloom.arrays import map_arrays, write_arrays
+from seqloom.arrays import Expected, map_arrays, write_arrays
+from seqloom.errors import CheckpointError
 from seqloom.models.autoregressive import Autoregressive
+from seqloom.models.ngram.parallel import blocks, each
 from seqloom.models.ngram.scoring import score_tokens
 from seqloom.models.ngram.trie import Trie
 from seqloom.nn.state import State
@@ -19,8 +22,21 @@ from seqloom.text.special import BOS, PAD
 
 COMPILED = 1 << 27
 """After so many probabilities, some tenths of a second's work, the next ones come from compiled code."""
+ROUNDING = 1e-5
+"""What log p may lie above 0: numbers of 32 bits are off by 1e-7 at each of at most 32 orders."""
+HEAVIEST = 1e3
+"""The log of no back-off weight is higher: it would not bring the least of all probabilities to 1."""
 NO_HISTORY = -2
 """In place of a context that would reach back before `<bos>`."""
+
+FILE: dict[str, Expected] = {
+    "words": (np.int32, (None,)),
+    "first": (np.integer, (None,)),
+    "log_probs": (np.float32, (None,)),
+    "backoffs": (np.float32, (None,)),
+    "missing": (np.float64, (1,)),
+}
+"""The arrays of a model's file, and the levels of its trie beside them."""
 
 
 class NgramModel(Autoregressive):
@@ -40,6 +56,16 @@ class NgramModel(Autoregressive):
         self.vocabulary_size = trie.vocabulary_size
         self.order = trie.order
         self._answered = 0
+
+    def check(self) -> None:
+        """Refuse, with a ValueError, what is no model. log p may be -inf, and a back-off weight above 1."""
+        self.trie.check()
+        if len(self.log_probs) != len(self.trie.words) or len(self.backoffs) != self.trie.levels[-2]:
+            raise ValueError(f"{len(self.log_probs):,} log-probabilities and {len(self.backoffs):,} back-off weights")
+        limits = (self.log_probs, ROUNDING), (self.backoffs, HEAVIEST), (np.array([self.missing]), 0.0)
+        for numbers, highest in limits:
+            parts = (numbers[part] for part in blocks(slice(0, len(numbers))))
+            each(partial(_check_numbers, highest), parts)
 
     # ----------------------------------------------------------------------------------------------------- steps
 
@@ -127,13 +153,27 @@ class NgramModel(Autoregressive):
         write_arrays(path, arrays)
 
     @classmethod
-    def load(cls, path: Path) -> NgramModel:
+    def load(cls, path: Path, order: int, vocabulary_size: int) -> NgramModel:
         """The model in a file, not read but mapped: pages come from the disk when they are asked for."""
-        arrays = map_arrays(path, ("words", "first", "levels", "log_probs", "backoffs", "missing"))
+        arrays = map_arrays(path, {**FILE, "levels": (np.int64, (order + 1,))})
         trie = Trie(arrays["words"], arrays["first"], tuple(arrays["levels"].tolist()))
-        return cls(trie, arrays["log_probs"], arrays["backoffs"], float(arrays["missing"][0]))
+        model = cls(trie, arrays["log_probs"], arrays["backoffs"], float(arrays["missing"][0]))
+        try:
+            model.check()
+        except ValueError as error:
+            raise CheckpointError(f"{path} is no n-gram model: {error}; train again") from None
+        if trie.vocabulary_size != vocabulary_size:
+            raise CheckpointError(
+                f"{path} has {trie.vocabulary_size:,} unigrams, its tokeniser {vocabulary_size:,} tokens; train again"
+            )
+        return model
 
     @property
     def parameter_count(self) -> int:
         """How many numbers the model holds: log-probabilities and back-off weights."""
         return len(self.log_probs) + len(self.backoffs)
+
+
+def _check_numbers(highest: float, numbers: NDArray[np.floating]) -> None:
+    if not numbers.max(initial=-np.inf) <= highest:  # no comparison with NaN is true
+        raise ValueError(f"a log-probability or a back-off weight is above {highest:g}, or is no number")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from seqloom.models.ngram.parallel import blocks, each
+
 Ids = NDArray[np.int32]
 Nodes = NDArray[np.integer]
 
@@ -33,6 +35,33 @@ class Trie:
     """Where the continuations of each n-gram of the orders below N begin; and, last, where all nodes end."""
     levels: tuple[int, ...]
     """0, then where each order ends."""
+
+    def check(self) -> None:
+        """Refuse, with a ValueError, arrays that are not as this class says: the compiled loops trust every number."""
+        levels = self.levels
+        if len(levels) < 2 or levels != (0, *sorted(levels[1:])) or levels[-1] != len(self.words) or levels[1] < 0:
+            raise ValueError(f"{len(self.words):,} n-grams are not of orders that end at {self.levels[1:]}")
+        if len(self.first) != levels[-2] + 1 or not np.array_equal(self.first[list(levels[:-1])], levels[1:]):
+            raise ValueError("the continuations of one order are not the n-grams of the next")
+        if not np.array_equal(self.words[: levels[1]], np.arange(levels[1])):
+            raise ValueError("the unigrams are not the vocabulary")
+        each(self._check_continuations, blocks(slice(0, levels[-2])))
+
+    def _check_continuations(self, nodes: slice) -> None:
+        """What follows each node lies after what follows the one before, and is in the order of its words."""
+        first = self.first[nodes.start : nodes.stop + 1]
+        if first[0] < self.levels[1] or first[-1] > self.levels[-1] or (first[1:] < first[:-1]).any():
+            raise ValueError("the continuations of an n-gram lie outside those of its order")
+        words = self.words[first[0] : first[-1]]
+        if not len(words):
+            return
+        if words.view(np.uint32).max() >= self.vocabulary_size:  # what is below 0 is large without a sign
+            raise ValueError("an n-gram has a word that is not in the vocabulary")
+        rising = np.append(True, words[1:] > words[:-1])
+        begins = first[:-1] - first[0]
+        rising[begins[begins < len(words)]] = True
+        if not rising.all():
+            raise ValueError("the continuations of an n-gram are not in the order of their words")
 
     @property
     def order(self) -> int:

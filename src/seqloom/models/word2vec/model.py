@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from seqloom.arrays import map_arrays, write_arrays
 from seqloom.config.schema.word2vec import Word2VecConfig
+from seqloom.errors import CheckpointError
 from seqloom.models.word2vec.decisions import Decisions, noise_decisions, tree_decisions
 from seqloom.models.word2vec.sampling import kept_shares
 from seqloom.models.word_vectors import WordVectors
@@ -55,25 +56,37 @@ class Word2Vec:
         return cls(config, counts, vectors, outputs)
 
     @classmethod
-    def load(cls, config: Word2VecConfig, path: Path) -> Word2Vec:
-        """The model that `save` wrote."""
-        saved = map_arrays(path, ("vectors", "outputs", "counts"))
+    def load(cls, config: Word2VecConfig, path: Path, words: int) -> tuple[Word2Vec, int]:
+        """The model of so many words that `save` wrote, and the number of passes that it has seen."""
+        saved = map_arrays(
+            path,
+            {
+                "vectors": (np.float32, (words, config.size)),
+                "outputs": (np.float32, (None, config.size)),
+                "counts": (np.int64, (words,)),
+                "passes": (np.int64, (1,)),
+            },
+        )
+        counts, passes = np.array(saved["counts"]), int(saved["passes"][0])
+        if len(saved["outputs"]) not in (0, words) or counts.min(initial=0) < 0 or passes < 0:  # 0: vectors alone
+            raise CheckpointError(f"{path} is damaged: an output is missing, or a count is below 0; train again")
         matrices = []
         for name in ("vectors", "outputs"):
-            matrix = _matrix(len(saved["counts"]), config.size)
+            matrix = _matrix(words, config.size)
             matrix[: len(saved[name]), : config.size] = saved[name]
             matrices.append(matrix)
-        return cls(config, np.array(saved["counts"]), *matrices)
+        return cls(config, counts, *matrices), passes
 
-    def save(self, path: Path, **more: NDArray[Any]) -> None:
-        """Write the matrices without their padding, and whatever else belongs with them, as one file."""
+    def save(self, path: Path, passes: int) -> None:
+        """Write the matrices without their padding, and how many passes they have seen, as one file."""
         words, size = len(self.counts), self.config.size
         arrays: Mapping[str, NDArray[Any]] = {
             "vectors": self.vectors[:words, :size],
             "outputs": self.outputs[:words, :size],
             "counts": self.counts,
+            "passes": np.array([passes]),
         }
-        write_arrays(path, {**arrays, **more}, sealed=True)
+        write_arrays(path, arrays, sealed=True)
 
     def word_vectors(self, words: list[str]) -> WordVectors:
         """The vectors under their words; a view, which training goes on to change."""
