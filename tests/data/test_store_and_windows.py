@@ -12,14 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seqloom.data.cache import Entry, cache_folder
 from seqloom.data.corpus import Corpus
-from seqloom.data.store import TokenStore, Totals, cache_folder
+from seqloom.data.store import TokenStore, Totals
 from seqloom.data.stream import Stream
 from seqloom.data.windows import random_windows, sequential_windows, window_batch
 from seqloom.errors import DataError
 from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.text.words import WhitespaceTokenizer
+
+
+def kept(folder: Path) -> Entry:
+    entry = Entry.read(folder)
+    assert entry is not None
+    return entry
 
 
 def store_of(ids: list[int]) -> TokenStore:
@@ -72,7 +79,7 @@ def test_a_store_holds_each_unit_with_its_end_and_counts_it(tmp_path: Path) -> N
     a, b = tokenizer.encode("a b")
     assert store.tokens.tolist() == [a, b, EOS, EOS, UNK, UNK, a, EOS]
     assert store.totals == Totals(units=3, tokens=8, words=2 + 0 + 4 + 3, characters=3 + 0 + 6 + 3, unknown=2)
-    assert TokenStore.open(tmp_path / "store").tokens.tolist() == store.tokens.tolist()
+    assert TokenStore.open(kept(tmp_path / "store")).tokens.tolist() == store.tokens.tolist()
 
 
 def test_a_store_is_built_once_and_again_when_text_or_tokenizer_change(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from seqloom.config import load_config
 from seqloom.config.schema.text import WhitespaceText
+from seqloom.data.cache import cache_folder
 from seqloom.data.corpus import Corpus
 from seqloom.data.materials import prepare_text, tokenizer_for
-from seqloom.data.store import TokenStore, cache_folder
+from seqloom.data.store import TokenStore
 from seqloom.data.word_store import learn_words
 from seqloom.errors import DataError
 from seqloom.text.special import SPECIALS, UNK
@@ -59,7 +60,7 @@ def assert_same(corpus: Corpus, config: WhitespaceText) -> None:
     tokenizer, store = slow_way(corpus, config)
     with cache() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhitespaceTokenizer, "train", never("the slow way"))
-        patch.setattr(TokenStore, "build", never("the slow way"))
+        patch.setattr("seqloom.data.store._encode", never("the slow way"))
         learnt, found = learn_words(corpus, config)
         assert learnt.to_json() == tokenizer.to_json()
         for given in (found, TokenStore.of(corpus, tokenizer)):
@@ -164,7 +165,7 @@ def test_a_text_at_fault_is_told_as_in_the_slow_way(text: bytes, tmp_path: Path)
     with cache() as folder:
         told = message(lambda: learn_words(corpus, WhitespaceText()))
         assert told == message(lambda: WhitespaceTokenizer.train(corpus))
-        assert not list((folder / "tokens").iterdir())
+        assert not list(folder.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_preparing_a_large_text_goes_the_fast_way_and_fills_the_cache(
     with cache():
         monkeypatch.setattr("seqloom.data.materials.LARGE", path.stat().st_size)
         monkeypatch.setattr(WhitespaceTokenizer, "train", never("the slow way"))
-        monkeypatch.setattr(TokenStore, "build", never("the slow way"))
+        monkeypatch.setattr("seqloom.data.store._encode", never("the slow way"))
         materials = prepare_text(config)
         assert materials.tokenizer.to_json() == tokenizer.to_json()
         assert materials.train.tokens.tolist() == store.tokens.tolist()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from seqloom.config import RunConfig
 from seqloom.config.schema.data import CaptionData, ImageData, LabelledData, PairData, TaggedData, TextData
 from seqloom.config.schema.text import RunText, TextConfig, WhitespaceText
+from seqloom.data.cache import About, cached
 from seqloom.data.caption_batches import CaptionStore
 from seqloom.data.captions import CaptionedImages, load_captions
 from seqloom.data.corpus import Corpus
@@ -23,11 +24,11 @@ from seqloom.data.labelled import hold_out, read_labelled, read_tagged
 from seqloom.data.pair_encoders import ClosedPairs, OpenPairs, PairEncoder
 from seqloom.data.pair_store import PairLimits, PairStore
 from seqloom.data.pairs import PairCorpus
-from seqloom.data.store import TokenStore, cache_folder
+from seqloom.data.store import TokenStore
 from seqloom.data.word_store import learn_words
 from seqloom.errors import ConfigError, DataError
 from seqloom.text.kinds import load_tokenizer, train_tokenizer
-from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.tokenizer import VERSION, Tokenizer
 
 LARGE = 1 << 22  # bytes of text from which on loading compiled code takes less time than it saves
 
@@ -116,16 +117,16 @@ def cached_tokenizer(text: TextConfig, fingerprint: str, learn: Callable[[], Tok
     """The tokeniser that `learn` gives, from the cache where the same was learned from the same text before."""
     if isinstance(text, RunText):  # nothing to learn, and the run may have been trained anew
         return learn()
-    recipe = json.dumps([fingerprint, text.model_dump()], sort_keys=True)
-    path = cache_folder() / "tokenizers" / (hashlib.sha256(recipe.encode()).hexdigest()[:32] + ".json")
-    if path.is_file():
-        return load_tokenizer(path)
+    recipe = json.dumps([VERSION, fingerprint, text.model_dump()], sort_keys=True)
+
+    def fill(folder: Path) -> About:
+        learn().save(folder / "tokenizer.json")
+        return {}
+
     try:
-        tokenizer = learn()
+        return load_tokenizer(cached("tokenizers", recipe, fill).folder / "tokenizer.json")
     except DataError as error:
         raise error.located(where) from error
-    tokenizer.save(path)
-    return tokenizer
 
 
 def _validation_store(data: TextData, valid: Corpus | None, tokenizer: Tokenizer) -> TokenStore | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -15,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.data.batch import Numbers
+from seqloom.data.cache import About, Entry, cached
 from seqloom.data.pair_batches import EncodedPairs
 from seqloom.data.pair_encoders import Dtype, PairEncoder
 from seqloom.data.pairs import Pair, PairCorpus
 from seqloom.data.ragged import Ragged
-from seqloom.data.store import cache_folder
 from seqloom.errors import DataError
-from seqloom.files import atomic_folder, write_json
 from seqloom.text.chunks import in_chunks
 
 CHUNK = 1 << 20  # characters encoded at a time
-FORMAT = 3  # raise when the files change shape: old stores are then built anew
 BETWEEN = b"\xff"  # two references: a byte that no text has in UTF-8
 
 
@@ -74,67 +71,32 @@ class PairStore(EncodedPairs):
     totals: PairTotals
 
     @classmethod
-    def open(cls, folder: Path) -> PairStore:
+    def open(cls, entry: Entry) -> PairStore:
         """A store built before."""
-        header = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-        totals = PairTotals(**header["totals"])
+        totals = PairTotals(**entry.about["totals"])
 
         def mapped(file: str, dtype: str, size: int) -> NDArray[Any]:
-            return np.memmap(folder / f"{file}.bin", dtype, "r", shape=(size,)).view(np.ndarray)
+            return np.memmap(entry.folder / f"{file}.bin", dtype, "r", shape=(size,)).view(np.ndarray)
 
         def side(name: str) -> Ragged:
             offsets = mapped(f"{name}-offsets", "int64", totals.pairs + 1)
-            return Ragged(mapped(name, header["dtypes"][name], int(offsets[-1])), offsets)
+            return Ragged(mapped(name, entry.about["dtypes"][name], int(offsets[-1])), offsets)
 
         return cls(side("source"), side("target"), side("references"), totals)
-
-    @staticmethod
-    def folder(corpus: PairCorpus, encoder: PairEncoder, limits: PairLimits) -> Path:
-        """Where the store of a corpus is kept: another place for each content of what it is made from."""
-        recipe = [FORMAT, corpus.fingerprint, encoder.recipe, asdict(limits)]
-        return cache_folder() / "pairs" / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
 
     @classmethod
     def build(
         cls, pairs: Iterable[Pair], encoder: PairEncoder, folder: Path, limits: PairLimits | None = None
     ) -> PairStore:
         """Encode `pairs` in a stream into `folder`; blank ones, and those over the limits, are dropped and counted."""
-        limits = limits or PairLimits()
-        kept, dropped = 0, Counter(blank=0, too_long=0, unequal=0)
-        source_dtype, target_dtype = encoder.dtypes
-        with atomic_folder(folder) as temporary:
-            source = _Side(temporary, "source", source_dtype)
-            target = _Side(temporary, "target", target_dtype)
-            references = _Side(temporary, "references", np.dtype(np.uint8))
-            for chunk in in_chunks(pairs, _length, CHUNK):
-                whole = [pair for pair in chunk if not pair.blank]
-                encoded = encoder.encode(whole)
-                sources, targets = encoded.source, encoded.target
-                longer = np.maximum(sources.lengths, targets.lengths)
-                shorter = np.minimum(sources.lengths, targets.lengths)
-                long = longer > (limits.max_length or np.inf)
-                skewed = (longer > shorter * (limits.max_ratio or np.inf)) & ~long
-                keep = ~(long | skewed)
-                source.append(sources.where(keep))
-                target.append(targets.where(keep))
-                references.append(_bytes(compress(whole, keep)))
-                kept += int(keep.sum())
-                dropped.update(blank=len(chunk) - len(whole), too_long=int(long.sum()), unequal=int(skewed.sum()))
-            totals = PairTotals(kept, target.tokens, **dropped)
-            if not totals.pairs:
-                raise _NothingLeft(totals, limits)
-            dtypes = {"source": source_dtype.name, "target": target_dtype.name, "references": "uint8"}
-            write_json(temporary / "store.json", {"format": FORMAT, "dtypes": dtypes, "totals": asdict(totals)})
-        return cls.open(folder)
+        return cls.open(Entry.write(folder, lambda temporary: _encode(pairs, encoder, temporary, limits)))
 
     @classmethod
     def of(cls, corpus: PairCorpus, encoder: PairEncoder, limits: PairLimits | None = None) -> PairStore:
         """The store of a corpus as an encoder reads it: from the cache when nothing changed, else built."""
-        folder = cls.folder(corpus, encoder, limits or PairLimits())
-        if (folder / "store.json").is_file():
-            return cls.open(folder)
+        recipe = json.dumps([corpus.fingerprint, encoder.recipe, asdict(limits or PairLimits())])
         try:
-            return cls.build(corpus.records(), encoder, folder, limits)
+            return cls.open(cached("pairs", recipe, lambda folder: _encode(corpus.records(), encoder, folder, limits)))
         except _NothingLeft as error:
             raise error.located(corpus) from error
 
@@ -142,6 +104,34 @@ class PairStore(EncodedPairs):
         """The texts of all references of each of these pairs; the first is the target that training uses."""
         written = (self.reference_bytes[number].tobytes() for number in numbers.tolist())
         return [tuple(text.decode() for text in texts.split(BETWEEN)) for texts in written]
+
+
+def _encode(pairs: Iterable[Pair], encoder: PairEncoder, folder: Path, limits: PairLimits | None) -> About:
+    limits = limits or PairLimits()
+    kept, dropped = 0, Counter(blank=0, too_long=0, unequal=0)
+    source_dtype, target_dtype = encoder.dtypes
+    source = _Side(folder, "source", source_dtype)
+    target = _Side(folder, "target", target_dtype)
+    references = _Side(folder, "references", np.dtype(np.uint8))
+    for chunk in in_chunks(pairs, _length, CHUNK):
+        whole = [pair for pair in chunk if not pair.blank]
+        encoded = encoder.encode(whole)
+        sources, targets = encoded.source, encoded.target
+        longer = np.maximum(sources.lengths, targets.lengths)
+        shorter = np.minimum(sources.lengths, targets.lengths)
+        long = longer > (limits.max_length or np.inf)
+        skewed = (longer > shorter * (limits.max_ratio or np.inf)) & ~long
+        keep = ~(long | skewed)
+        source.append(sources.where(keep))
+        target.append(targets.where(keep))
+        references.append(_bytes(compress(whole, keep)))
+        kept += int(keep.sum())
+        dropped.update(blank=len(chunk) - len(whole), too_long=int(long.sum()), unequal=int(skewed.sum()))
+    totals = PairTotals(kept, target.tokens, **dropped)
+    if not totals.pairs:
+        raise _NothingLeft(totals, limits)
+    dtypes = {"source": source_dtype.name, "target": target_dtype.name, "references": "uint8"}
+    return {"dtypes": dtypes, "totals": asdict(totals)}
 
 
 class _Side:

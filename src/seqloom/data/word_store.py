@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.config.schema.text import WhitespaceText
+from seqloom.data.cache import About, cache_folder
 from seqloom.data.corpus import Corpus
-from seqloom.data.store import TokenStore, Totals, cache_folder, write_header
+from seqloom.data.store import FILE, TokenStore, Totals, about
 from seqloom.errors import DataError
-from seqloom.files import atomic_folder
 from seqloom.text.reading import is_jsonl, open_bytes
 from seqloom.text.special import SPECIALS, UNK
 from seqloom.text.vocabulary import Vocabulary
@@ -53,16 +53,14 @@ def _is_plain(corpus: Corpus) -> bool:
 def _learn(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceTokenizer, TokenStore]:
     from seqloom.text.word_table import WordTable  # not before there is much to read: it loads a compiler
 
-    stores = cache_folder() / "tokens"
-    stores.mkdir(parents=True, exist_ok=True)
     table = WordTable()
     tokens = characters = 0
-    with TemporaryFile(dir=stores) as numbers:
+    with TemporaryFile(dir=cache_folder()) as numbers:
         for block in _blocks(corpus):
             end = b"" if block.endswith(b"\n") else b"\n"  # the last line of a file may lack its own
-            ids = table.learn(block + end)
-            ids.tofile(numbers)
-            tokens += len(ids)
+            some = table.learn(block + end)
+            some.tofile(numbers)
+            tokens += len(some)
             characters += _characters(block) + len(end)
 
         words, seen = table.words(), table.seen()
@@ -79,19 +77,18 @@ def _learn(corpus: Corpus, config: WhitespaceText) -> tuple[WhitespaceTokenizer,
             characters=characters,
             unknown=int(seen[final[len(SPECIALS) :] == UNK].sum()),
         )
-        folder = TokenStore.folder(corpus, tokenizer)
-        _write(folder, numbers, final.astype(TokenStore.dtype(tokenizer)), totals)
-    return tokenizer, TokenStore.open(folder)
+        ids = final.astype(TokenStore.dtype(tokenizer))
+        store = TokenStore.cached(corpus, tokenizer, lambda folder: _write(folder, numbers, ids, totals))
+    return tokenizer, store
 
 
-def _write(folder: Path, numbers: IO[bytes], final: NDArray[np.unsignedinteger], totals: Totals) -> None:
+def _write(folder: Path, numbers: IO[bytes], final: NDArray[np.unsignedinteger], totals: Totals) -> About:
     """The store of all numbers in a file, each replaced by its final id."""
     numbers.seek(0)
-    with atomic_folder(folder) as temporary:
-        with open(temporary / "tokens.bin", "wb") as file:
-            while len(some := np.fromfile(numbers, np.int32, BLOCK)):
-                final[some].tofile(file)
-        write_header(temporary, final.dtype, totals)
+    with open(folder / FILE, "wb") as file:
+        while len(some := np.fromfile(numbers, np.int32, BLOCK)):
+            final[some].tofile(file)
+    return about(final.dtype, totals)
 
 
 def _blocks(corpus: Corpus) -> Iterator[bytes]:

@@ -11,8 +11,9 @@ from seqloom.config import RunConfig
 from seqloom.config.schema.data import TextData
 from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.config.schema.run import SparkEngine
+from seqloom.data.cache import cache_folder
 from seqloom.data.materials import open_text, prepare_text
-from seqloom.data.store import TokenStore, cache_folder
+from seqloom.data.store import TokenStore
 from seqloom.errors import ConfigError
 from seqloom.metrics.likelihood import unit_likelihood
 from seqloom.models.ngram.counting import Counts, count

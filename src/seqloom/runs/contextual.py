@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seqloom.data.store import cache_folder
-from seqloom.files import atomic_folder, checksum
+from seqloom.data.cache import About, cached
+from seqloom.files import checksum
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.trained import Embeds
 
+FILE = "vectors.bin"
 DTYPE = np.float16  # half the space, and closer to the vectors than dropout leaves them
 
 
@@ -27,14 +28,16 @@ def contextual(run: Embeds, sentences: Sequence[Sequence[str]]) -> NDArray[Any]:
 
 def cached_contextual(run: Embeds, sentences: Sequence[Sequence[str]]) -> NDArray[Any]:
     """The same from the cache, where they were computed before with the same run."""
-    folder = _folder(run, sentences)
     shape = _shape(run, sentences)
-    if not folder.is_dir():
-        with atomic_folder(folder) as temporary:
-            vectors = np.memmap(temporary / "vectors.bin", DTYPE, "w+", shape=shape)
-            _fill(vectors, run, sentences)
-            vectors.flush()
-    return np.memmap(folder / "vectors.bin", DTYPE, "r", shape=shape).view(np.ndarray)
+
+    def fill(folder: Path) -> About:
+        vectors = np.memmap(folder / FILE, DTYPE, "w+", shape=shape)
+        _fill(vectors, run, sentences)
+        vectors.flush()
+        return {}
+
+    entry = cached("contextual", _recipe(run, sentences), fill)
+    return np.memmap(entry.folder / FILE, DTYPE, "r", shape=shape).view(np.ndarray)
 
 
 def _fill(vectors: NDArray[Any], run: Embeds, sentences: Sequence[Sequence[str]]) -> None:
@@ -47,8 +50,8 @@ def _shape(run: Embeds, sentences: Sequence[Sequence[str]]) -> tuple[int, int, i
     return sum(map(len, sentences)), run.depth, run.width
 
 
-def _folder(run: Embeds, sentences: Sequence[Sequence[str]]) -> Path:
+def _recipe(run: Embeds, sentences: Sequence[Sequence[str]]) -> str:
     recipe = hashlib.sha256(checksum(RunFolder(run.path).weights_file).encode())
     for words in sentences:
         recipe.update("\0".join([*words, "\n"]).encode("utf-8", "surrogatepass"))
-    return cache_folder() / "contextual" / recipe.hexdigest()[:32]
+    return recipe.hexdigest()

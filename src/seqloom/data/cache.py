@@ -1,0 +1,96 @@
+"""What is computed once and kept between runs: entries of a cache, each a folder that says what is in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any
+
+from seqloom.files import atomic_folder, checksum, write_json
+
+HEADER = "store.json"
+FORMAT = 4  # raise when the files of any entry change shape: all are then built anew
+
+About = dict[str, Any]
+"""What is to be known of an entry's files, as JSON values."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A folder with files, and a header with their checksums and its own."""
+
+    folder: Path
+    about: About
+
+    @classmethod
+    def read(cls, folder: Path) -> Entry | None:
+        """An entry written before; None where there is none, or where any of it is not what was written."""
+        try:
+            header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+            sound = header.pop("sha256") == _digest(json.dumps(header)) and all(
+                checksum(folder / name) == expected for name, expected in header["files"].items()
+            )
+            return cls(folder, header["about"]) if sound else None
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            return None
+
+    @classmethod
+    def write(cls, folder: Path, fill: Callable[[Path], About]) -> Entry:
+        """A new entry, in place of whatever stands there: `fill` puts files into a folder and says what they are."""
+        if folder.is_file():
+            folder.unlink()
+        with atomic_folder(folder) as temporary:
+            about = fill(temporary)
+            header = {"about": about, "files": {file.name: checksum(file) for file in sorted(temporary.iterdir())}}
+            write_json(temporary / HEADER, {**header, "sha256": _digest(json.dumps(header))})
+        return cls(folder, about)
+
+
+def cached(kind: str, recipe: str, fill: Callable[[Path], About]) -> Entry:
+    """The entry that a recipe gives: from the cache, or made by `fill` where it is not there or damaged."""
+    name = _digest(f"{FORMAT}\n{kind}\n{recipe}")[:32]
+    kept = _kept_folder() / kind
+    entry = Entry.read(kept / name)
+    if entry is None:
+        writable = _writable(kept)
+        entry = (Entry.read(writable / name) if writable != kept else None) or Entry.write(writable / name, fill)
+    return entry
+
+
+def cache_folder() -> Path:
+    """A folder to write to: `$SEQLOOM_CACHE`, or the user's cache folder; where that cannot be, a temporary one."""
+    return _writable(_kept_folder())
+
+
+def _kept_folder() -> Path:
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "seqloom"
+    return Path(os.environ.get("SEQLOOM_CACHE", default))
+
+
+def _writable(folder: Path) -> Path:
+    """The folder, made where it is not there; a temporary one where it cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(_substitute().name)
+
+
+@cache
+def _substitute() -> TemporaryDirectory[str]:
+    """The folder that serves this process where the cache does not; it is deleted at the end."""
+    sys.stderr.write(f"cannot write to the cache {_kept_folder()}: what it would keep is made anew in each run\n")
+    sys.stderr.flush()
+    return TemporaryDirectory(prefix="seqloom-")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
