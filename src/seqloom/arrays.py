@@ -107,7 +107,7 @@ def map_arrays(path: Path, expected: Mapping[str, Expected]) -> dict[str, NDArra
             array = _array(whole, 8 + length, **header[name])
         except (KeyError, TypeError, ValueError, OverflowError):
             raise CheckpointError(f"{path} is damaged: its header does not say where {name} is") from None
-        if not np.issubdtype(array.dtype, dtype) or not _fits(array.shape, shape):
+        if not np.issubdtype(array.dtype, dtype) or not fits(array.shape, shape):
             sizes = ", ".join("any" if size is None else f"{size:,}" for size in shape)
             raise CheckpointError(
                 f"{path} is damaged, or of another model: {name} should be {dtype.__name__} [{sizes}], "
@@ -126,7 +126,8 @@ def _array(whole: NDArray[np.uint8], start: int, dtype: str, shape: list[int], d
     return whole[begin:end].view(kind).reshape(shape)
 
 
-def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+def fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    """Whether a shape is the expected one, where None stands for any size."""
     return len(shape) == len(expected) and all(want in (None, size) for size, want in zip(shape, expected, strict=True))
 
 

@@ -89,6 +89,9 @@ def test_the_normaliser_is_kept_until_the_weights_change(tmp_path: Path, monkeyp
     assert trained.normaliser() == found
     file.write_text(json.dumps({**kept, "log_z": 1.0}))  # without its checksum
     assert trained.normaliser() == found
+    for damaged in (json.dumps({**kept, "log_z": "much"}), '"text"', "[" * 100_000):
+        (tmp_path / "run" / "normaliser.json").write_text(damaged)
+        assert trained.normaliser() == found
 
 
 def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:

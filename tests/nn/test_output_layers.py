@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -133,6 +134,58 @@ def test_a_layer_begins_as_the_distribution_of_the_words(name: str, vocabulary: 
 def test_weights_of_another_layer_are_refused() -> None:
     with pytest.raises(CheckpointError, match=r"output\.nodes"):
         build_output(config("tree-softmax"), SIZE, 9, {"weight": torch.zeros(9, SIZE)}, nn.Parameter(torch.zeros(9, 9)))
+
+
+Change = Callable[[Tensor], Tensor]
+
+
+def with_value(place: int | tuple[int, int], value: float) -> Change:
+    """A tensor with another number at a place."""
+
+    def changed(tensor: Tensor) -> Tensor:
+        tensor = tensor.clone()
+        tensor[place] = value
+        return tensor
+
+    return changed
+
+
+LIES: dict[str, tuple[str, str, Change]] = {
+    "a bias too few": ("softmax", "bias", lambda bias: bias[1:]),
+    "a class beyond all others": ("class-softmax", "classes", with_value(3, 2**40)),
+    "a class below 0": ("class-softmax", "classes", with_value(3, -1)),
+    "a class without words": ("class-softmax", "classes", lambda classes: classes.where(classes != 1, 0)),
+    "classes of too few words": ("class-softmax", "classes", lambda classes: classes[:-1]),
+    "classes that are no numbers of classes": ("class-softmax", "classes", Tensor.float),
+    "a class without a bias": ("class-softmax", "class_bias", lambda bias: bias[1:]),
+    "a node beyond the tree": ("tree-softmax", "nodes", with_value((3, 1), 10**6)),
+    "a node below 0": ("tree-softmax", "nodes", with_value((3, 1), -1)),
+    "a way that begins elsewhere": ("tree-softmax", "nodes", with_value((3, 0), 1)),
+    "a way through another node": ("tree-softmax", "nodes", lambda nodes: with_value((3, 1), nodes[3, 1] ^ 1)(nodes)),
+    "a turn that is none": ("tree-softmax", "turns", with_value((3, 0), 7)),
+    "a turn the other way": ("tree-softmax", "turns", lambda turns: with_value((3, 0), -turns[3, 0])(turns)),
+    "a way that ends before it goes on": ("tree-softmax", "turns", with_value((3, 0), 0)),
+    "a way too short": ("tree-softmax", "turns", lambda turns: torch.cat([turns[:, :1], 0 * turns[:, 1:]], dim=1)),
+    "a word without a way": ("tree-softmax", "turns", lambda turns: with_value(3, 0)(turns)),
+    "a rank twice": ("adaptive-softmax", "ranks", with_value(3, 4)),
+    "a rank beyond the words": ("adaptive-softmax", "ranks", with_value(3, 50)),
+    "no clusters": ("adaptive-softmax", "cutoffs", lambda cutoffs: cutoffs[:0]),
+    "clusters beyond the words": ("adaptive-softmax", "cutoffs", lambda cutoffs: cutoffs + 50),
+    "noise without a word": ("sampled-softmax", "noise.probabilities", with_value(3, 0.0)),
+    "noise that is no number": ("negative-sampling", "noise.probabilities", with_value(3, torch.nan)),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_layout_that_lies_is_refused(lie: str) -> None:
+    name, part, change = LIES[lie]
+    chosen = config(name)
+    layout = dict(layout_of(chosen, zipf(50)))
+    embedding = nn.Parameter(torch.zeros(50, SIZE))
+    build_output(chosen, SIZE, 50, layout, embedding)
+    layout[part] = change(layout[part])
+    with pytest.raises(CheckpointError, match="the layout of the output layer is damaged"):
+        build_output(chosen, SIZE, 50, layout, embedding)
 
 
 def test_a_kind_that_nobody_builds_is_an_error_that_names_it() -> None:

@@ -161,6 +161,14 @@ def test_a_count_no_token_reaches_is_told() -> None:
         ('{"kind": "words", "version": 1}', "damaged .*vocabulary"),
         ('{"kind": "characters", "version": 1, "lowercase": false, "vocabulary": ["ab"]}', "damaged"),
         ('{"kind": "bpe", "version": 1, "lowercase": false, "pieces": ["a"], "merges": [["a", "b"]]}', "damaged"),
+        ('{"kind": "bpe", "version": 1, "lowercase": false, "pieces": ["a"], "merges": []}', "a byte is missing"),
+        ('{"kind": "words", "version": 1, "lowercase": "no", "vocabulary": ["a"]}', "neither true nor false"),
+        ('{"kind": "words", "version": 1, "lowercase": false, "vocabulary": "abc"}', "no list of strings"),
+        ('{"kind": "words", "version": 1, "lowercase": false, "vocabulary": [1, 2]}', "no list of strings"),
+        ('{"kind": "words", "version": 1, "lowercase": false, "vocabulary": ["a", "a"]}', "twice"),
+        ('{"kind": "words", "version": 1, "lowercase": false, "vocabulary": ["\\ud800"]}', "surrogates not allowed"),
+        ('{"kind": "unigram", "version": 1, "lowercase": false, "pieces": [["a", NaN]]}', "no number"),
+        ('{"kind": "unigram", "version": 1, "lowercase": false, "pieces": [["a", -1], ["a", -2]]}', "twice"),
     ],
 )
 def test_a_file_that_is_no_tokenizer_is_told(tmp_path: Path, content: str, complaint: str) -> None:

@@ -12,6 +12,9 @@ import numpy as np
 from seqloom.data.images import ImageSet, look
 from seqloom.errors import DataError, UserError, did_you_mean
 
+LARGEST = 1 << 14
+"""Pixels on a side, or channels: a model of larger images would fit nowhere."""
+
 
 @dataclass(frozen=True)
 class ImageFormat:
@@ -33,7 +36,9 @@ class ImageFormat:
     @classmethod
     def from_json(cls, document: Any) -> ImageFormat:
         """The reverse of `to_json`; a ValueError, KeyError or TypeError where the document is something else."""
-        channels, height, width = map(int, document["shape"])
+        channels, height, width = shape = document["shape"]
+        if not all(isinstance(size, int) and 0 < size <= LARGEST for size in shape):
+            raise ValueError(f"{shape} is the shape of no image")
         return cls((channels, height, width), tuple(map(str, document["classes"])))
 
     def to_json(self) -> dict[str, Any]:

@@ -51,10 +51,10 @@ class TrainedEnergyModel(TrainedImageModel, Draws, HasDensity):
             "chains": annealing.chains,
             "steps": annealing.steps,
         }
-        with suppress(CheckpointError, KeyError, TypeError):  # not there, or damaged, or of another version
+        with suppress(CheckpointError, KeyError, TypeError, ValueError, OverflowError):  # not there, damaged or another's
             kept = read_sealed(file)
             if {key: kept.pop(key) for key in recipe} == recipe:
-                return Normaliser(**kept)
+                return Normaliser(float(kept["log_z"]), float(kept["low"]), float(kept["high"]), str(kept["method"]))
         with seeded(0):
             computed = normaliser(machine, annealing.chains, annealing.steps)
         with suppress(SeqloomError):  # a folder that can only be read: computed anew next time

@@ -7,6 +7,7 @@ the control symbol. It is given the ordinary pieces only, numbered after them.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
@@ -18,7 +19,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from seqloom.errors import DataError
 from seqloom.text.special import SPECIALS, UNK
-from seqloom.text.tokenizer import Ids, Tokenizer, empty_corpus, visible
+from seqloom.text.tokenizer import Ids, Tokenizer, distinct_strings, empty_corpus, visible
 from seqloom.text.unigram import learn_pieces
 
 SPACE = "▁"  # how the unigram model writes a space
@@ -128,7 +129,10 @@ class BpeTokenizer(SubwordTokenizer):
 
     @classmethod
     def from_contents(cls, contents: dict[str, Any]) -> Self:
-        return cls(contents["pieces"], contents["merges"], contents["lowercase"])
+        pieces = distinct_strings(contents["pieces"])
+        if not BYTE_OF.keys() <= set(pieces):
+            raise ValueError("a byte is missing")
+        return cls(pieces, contents["merges"], contents["lowercase"])
 
 
 class UnigramTokenizer(SubwordTokenizer):
@@ -183,6 +187,9 @@ class UnigramTokenizer(SubwordTokenizer):
 
     @classmethod
     def from_contents(cls, contents: dict[str, Any]) -> Self:
+        distinct_strings([piece for piece, _ in contents["pieces"]])
+        if not all(math.isfinite(score) for _, score in contents["pieces"]):
+            raise ValueError("the score of a piece is no number")
         return cls(contents["pieces"], contents["lowercase"])
 
 

@@ -102,7 +102,10 @@ class Tokenizer(ABC):
                 "use the version of seqloom that wrote it, or train again"
             )
         try:
-            return cls.from_contents(document)
+            tokenizer = cls.from_contents(document)
+            if not isinstance(tokenizer.lowercase, bool):
+                raise TypeError("lowercase is neither true nor false")
+            return tokenizer
         except Exception as error:  # the `tokenizers` library raises nothing more particular
             raise DataError(f"the {cls.kind} tokeniser is damaged ({type(error).__name__}: {error})") from error
 
@@ -166,7 +169,17 @@ class VocabularyTokenizer(Tokenizer):
 
     @classmethod
     def from_contents(cls, contents: dict[str, Any]) -> Self:
-        return cls(Vocabulary(contents["vocabulary"]), contents["lowercase"])
+        return cls(Vocabulary(distinct_strings(contents["vocabulary"])), contents["lowercase"])
+
+
+def distinct_strings(pieces: Any) -> list[str]:
+    """A list of strings, none of them twice; a TypeError or a ValueError where a document holds anything else."""
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise TypeError("its tokens are no list of strings")
+    if len(set(pieces)) != len(pieces):
+        raise ValueError("a token stands there twice")
+    "".join(pieces).encode()  # half of a surrogate pair, which JSON can spell, is an error
+    return pieces
 
 
 def empty_corpus() -> DataError:

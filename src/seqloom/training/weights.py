@@ -47,7 +47,10 @@ def _own_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def load_model_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
-    """Put `weights` into `model`; names and shapes must be those of the model."""
+    """Put `weights` into `model`; names and shapes must be those of the model.
+
+    Whole numbers are no weights: rows of them say where a layer looks, and the model has them of its assets already.
+    """
     own = _own_tensors(model)
     for name in sorted(own.keys() ^ weights.keys()):
         where = "is missing" if name in own else "is not part of the model"
@@ -58,4 +61,6 @@ def load_model_weights(model: nn.Module, weights: Mapping[str, Tensor], source: 
                 f"{source}: weight {name!r} has shape {tuple(weights[name].shape)}, the model expects "
                 f"{tuple(tensor.shape)}; these weights belong to another configuration"
             )
+        if tensor.dim() and not tensor.is_floating_point() and not torch.equal(tensor, weights[name].to(tensor)):
+            raise CheckpointError(f"{source}: {name!r} is not that of the model; these weights belong to another one")
         tensor.copy_(sharded_like(weights[name], tensor))

@@ -22,6 +22,8 @@ class AdaptiveSoftmax(OutputLayer):
         """ranks: of each word by frequency, from 0, [vocabulary]; cutoffs: where clusters begin; shrink: by how much a
         cluster has fewer dimensions than the one before it."""
         super().__init__(input_size, len(ranks))
+        if not torch.equal(ranks.sort().values, torch.arange(len(ranks), device=ranks.device)) or not len(cutoffs):
+            raise ValueError("each word has a rank of its own, and a cluster begins somewhere")
         self.register_buffer("ranks", ranks)
         self.register_buffer("cutoffs", cutoffs)
         shrink = min(shrink, (input_size * (1 - 1e-9)) ** (1 / len(cutoffs)))  # the last cluster has a dimension left

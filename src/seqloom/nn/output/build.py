@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import assert_never
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from seqloom.arrays import fits
 from seqloom.config.schema.outputs import OutputConfig
 from seqloom.errors import CheckpointError
 from seqloom.nn.output.adaptive import AdaptiveSoftmax, coverage_cutoffs, frequency_ranks
@@ -74,26 +76,40 @@ def build_output(
     """
     if layout is None:
         layout = layout_of(config, torch.ones(vocabulary_size, dtype=torch.int64))
+    try:
+        return _build(config, input_size, vocabulary_size, layout, embedding)
+    except ValueError as error:
+        raise CheckpointError(f"the layout of the output layer is damaged: {error}; train again") from error
+
+
+def _build(
+    config: OutputConfig, input_size: int, words: int, layout: OutputLayout, embedding: nn.Parameter
+) -> OutputLayer:
+    known = partial(_known, layout)
     match config.kind:
         case "softmax":
-            (bias,) = _known(layout, "bias")
-            return Softmax(input_size, vocabulary_size, embedding if config.tied else None, bias)
+            bias = known("bias", torch.float32, words)
+            return Softmax(input_size, words, embedding if config.tied else None, bias)
         case "class-softmax":
-            return ClassSoftmax(input_size, *_known(layout, "classes", "class_bias", "bias"))
+            classes, class_bias = known("classes", torch.int64, words), known("class_bias", torch.float32, None)
+            return ClassSoftmax(input_size, classes, class_bias, known("bias", torch.float32, words))
         case "tree-softmax":
-            return TreeSoftmax(input_size, *_known(layout, "nodes", "turns", "bias"))
+            nodes, turns = known("nodes", torch.int32, words, None), known("turns", torch.int8, words, None)
+            return TreeSoftmax(input_size, nodes, turns, known("bias", torch.float32, max(1, words - 1)))
         case "adaptive-softmax":
-            ranks, cutoffs = _known(layout, "ranks", "cutoffs")
+            ranks, cutoffs = known("ranks", torch.int64, words), known("cutoffs", torch.int64, None)
             return AdaptiveSoftmax(input_size, ranks, cutoffs, config.shrink)
         case "sampled-softmax" | "noise-contrastive" | "negative-sampling":
-            (noise,) = _known(layout, "noise.probabilities")
+            noise = known("noise.probabilities", torch.float64, words)
             return SAMPLED[config.kind](config, input_size, noise, embedding)
         case kind:
             assert_never(kind)
 
 
-def _known(layout: OutputLayout, *names: str) -> list[Tensor]:
-    for name in names:
-        if name not in layout:
-            raise CheckpointError(f"weight 'output.{name}' is missing; these weights belong to another configuration")
-    return [layout[name] for name in names]
+def _known(layout: OutputLayout, name: str, dtype: torch.dtype, *shape: int | None) -> Tensor:
+    tensor = layout.get(name)
+    if tensor is None:
+        raise CheckpointError(f"weight 'output.{name}' is missing; these weights belong to another configuration")
+    if tensor.dtype != dtype or not fits(tensor.shape, shape):
+        raise ValueError(f"{name} is {tensor.dtype} {list(tensor.shape)}")
+    return tensor

@@ -24,9 +24,9 @@ class ClassSoftmax(OutputLayer):
         """classes: of each word, [vocabulary], numbered from 0 without gaps; biases as of `class_biases`."""
         super().__init__(input_size, len(classes))
         self.register_buffer("classes", classes)
+        if not torch.equal(classes.unique(), torch.arange(len(class_bias), device=classes.device)):
+            raise ValueError("classes are numbered from 0 without gaps, and each has a bias")
         sizes = torch.bincount(classes)
-        if not (sizes > 0).all():
-            raise ValueError("classes are numbered from 0 without gaps")
         self.sizes: list[int] = sizes.tolist()
         by_class = torch.argsort(classes, stable=True)
         self.register_buffer("places", torch.argsort(by_class), persistent=False)  # of each word, words by class

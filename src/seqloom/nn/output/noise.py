@@ -21,6 +21,8 @@ class Noise(nn.Module):
     def __init__(self, probabilities: Tensor) -> None:
         """`probabilities`: q of each word, [vocabulary], all above 0."""
         super().__init__()
+        if not (probabilities > 0).all() or not probabilities.sum().isfinite():
+            raise ValueError("the noise has every word with a probability above 0")
         self.register_buffer("probabilities", probabilities.double())
         self.register_buffer("cumulative", self.probabilities.cumsum(0), persistent=False)
 

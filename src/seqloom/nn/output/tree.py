@@ -30,6 +30,7 @@ class TreeSoftmax(OutputLayer):
         bias: b of each inner node at the start, as of `tree_bias`.
         """
         super().__init__(input_size, len(nodes))
+        _check(nodes.long(), turns)
         self.register_buffer("nodes", nodes.int())
         self.register_buffer("turns", turns.to(torch.int8))
         inner = max(1, len(nodes) - 1)
@@ -67,6 +68,24 @@ def tree_bias(nodes: Tensor, turns: Tensor, counts: Tensor) -> Tensor:
         torch.bincount(nodes[turns == turn], seen[turns == turn], minlength=max(1, len(nodes) - 1)) for turn in (1, -1)
     )
     return (right / left).log().nan_to_num().float()  # a tree of one word has a node, but no choice there
+
+
+def _check(nodes: Tensor, turns: Tensor) -> None:
+    """Refuse, with a ValueError, ways that are not those of one tree whose leaves are the words."""
+    words, taken = len(nodes), turns != 0
+    inner = max(1, words - 1)
+    if ((nodes < 0) | (nodes >= inner) | (turns < -1) | (turns > 1)).any() or (taken[:, 1:] & ~taken[:, :-1]).any():
+        raise ValueError("a way leads through nodes and turns that there are not")
+    # A step leads from a side of a node to a node or, when it is the last, to a leaf: one to one, and from every side.
+    leaves = inner + torch.arange(words, device=nodes.device).unsqueeze(1)
+    further = torch.cat([taken[:, 1:], torch.zeros_like(taken[:, :1])], dim=1)
+    ends = torch.where(further, nodes.roll(-1, 1), leaves)[taken]
+    sides = (2 * nodes + (turns > 0))[taken]
+    end_of, side_of = nodes.new_full((2 * words - 2,), -1), nodes.new_full((inner + words,), -1)
+    end_of[sides], side_of[ends] = ends, sides
+    one_to_one = (end_of[sides] == ends).all() and (side_of[ends] == sides).all()
+    if nodes[:, 0].any() or not one_to_one or (end_of < 0).any():
+        raise ValueError("the ways to the words are not those of a tree")
 
 
 def _arrive(scores: Tensor, reached: Tensor, parents: Tensor, turns: Tensor) -> Tensor:
