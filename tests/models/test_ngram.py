@@ -35,7 +35,9 @@ def flat(units: Units) -> np.ndarray:
 
 def fitted(units: Units, size: int = 10, **options: Any) -> NgramModel:
     config = NgramModelConfig(**options)
-    return estimate(count(flat(units), config.order, size), config).model
+    model = estimate(count(flat(units), config.order, size), config).model
+    model.check()  # no file of such a model may be refused
+    return model
 
 
 def windows_of(units: Units, order: int) -> Counter[tuple[int, ...]]:

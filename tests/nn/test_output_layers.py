@@ -188,6 +188,29 @@ def test_a_layout_that_lies_is_refused(lie: str) -> None:
         build_output(chosen, SIZE, 50, layout, embedding)
 
 
+@pytest.mark.parametrize("name", ["class-softmax", "tree-softmax", "adaptive-softmax"])
+@settings(deadline=None, max_examples=50)
+@given(data=st.data())
+def test_whatever_is_changed_a_layout_is_refused_or_gives_a_distribution(data: st.DataObject, name: str) -> None:
+    chosen = config(name)
+    layout = dict(layout_of(chosen, zipf(9)))
+    part = data.draw(st.sampled_from([part for part in sorted(layout) if "bias" not in part]))
+    flat = layout[part].flatten().tolist()
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(flat) - 1))
+        flat[place] = data.draw(st.sampled_from(flat) | st.integers(-3, 12))
+    layout[part] = torch.tensor(flat, dtype=layout[part].dtype).view_as(layout[part])
+    try:
+        made = build_output(chosen, SIZE, 9, layout, nn.Parameter(torch.zeros(9, SIZE)))
+    except CheckpointError:
+        return
+    features = torch.randn(2, SIZE)
+    log_probs = made.log_probs(features)
+    torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(2))
+    alone = made.log_prob(features[:, None].expand(-1, 9, -1), torch.arange(9).expand(2, -1))
+    torch.testing.assert_close(alone, log_probs)
+
+
 def test_a_kind_that_nobody_builds_is_an_error_that_names_it() -> None:
     unknown = config("softmax").model_copy(update={"kind": "hashed-softmax"})
     with pytest.raises(AssertionError, match="hashed-softmax"):

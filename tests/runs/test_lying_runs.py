@@ -110,7 +110,7 @@ def test_a_tokeniser_of_more_words_is_refused(runs: Path, tmp_path: Path) -> Non
         document["vocabulary"] += ["one", "more"]
         file.write_text(json.dumps(document), encoding="utf-8")
         RunFolder(path).seal(finished=True)
-        with pytest.raises(UserError, match="tokeniser|vectors should be|layout of the output layer"):
+        with pytest.raises(UserError, match=r"tokeniser|vectors should be|layout of the output layer"):
             seqloom.load(path)
 
 
