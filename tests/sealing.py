@@ -10,7 +10,11 @@ from seqloom.runs.folder import Manifest, RunFolder
 
 
 def reseal(path: Path) -> None:
-    """Make the manifest of a run list the checksums that its files have now; those that are gone, no more."""
+    """Make the manifest of a run, and of those inside it, list the checksums that files have now; of those that are
+    gone, none."""
+    for inner in RunFolder(path).inner:
+        if inner.manifest_file.is_file():
+            reseal(inner.path)
     manifest = RunFolder(path).manifest
     present = {name: checksum(path / name) for name in manifest.sha256 if (path / name).is_file()}
     write(path, replace(manifest, sha256=present))

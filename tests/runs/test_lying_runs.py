@@ -14,10 +14,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
+from sealing import reseal
 
 import seqloom
+from seqloom.arrays import UNSEALED, seal
 from seqloom.errors import CheckpointError, UserError
-from seqloom.runs.folder import RunFolder
 
 WEIGHTS, LAYOUT = "model.safetensors", "assets/output.safetensors"
 NETWORK = ("training.steps=1", "training.device=cpu", "model.embedding.size=4", "data.batch_size=2", "data.length=4")
@@ -57,8 +58,9 @@ def lying(run: Path, out: Path, file: str, change: Change) -> Path:
     shutil.copytree(run, out)
     arrays = {name: array.copy() for name, array in load_file(out / file).items()}
     change(arrays)
-    save_file(arrays, out / file)
-    RunFolder(out).seal(finished=True)
+    save_file(arrays, out / file, UNSEALED)
+    seal(out / file)
+    reseal(out)
     return out
 
 
@@ -93,9 +95,6 @@ LIES: dict[str, tuple[str, str, Change]] = {
 def test_a_lie_with_the_right_checksum_is_refused(lie: str, runs: Path, tmp_path: Path) -> None:
     name, file, change = LIES[lie]
     path = lying(runs / name, tmp_path / name, file, change)
-    for inner in RunFolder(path).inner:
-        inner.seal(finished=True)
-    RunFolder(path).seal(finished=True)
     with pytest.raises(CheckpointError) as refused:
         seqloom.load(path)
     assert "\n" not in str(refused.value)
@@ -109,7 +108,7 @@ def test_a_tokeniser_of_more_words_is_refused(runs: Path, tmp_path: Path) -> Non
         document = json.loads(file.read_text(encoding="utf-8"))
         document["vocabulary"] += ["one", "more"]
         file.write_text(json.dumps(document), encoding="utf-8")
-        RunFolder(path).seal(finished=True)
+        reseal(path)
         with pytest.raises(UserError, match=r"tokeniser|vectors should be|layout of the output layer"):
             seqloom.load(path)
 

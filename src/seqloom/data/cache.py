@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
-from seqloom.files import atomic_folder, checksum, write_json
+from seqloom.errors import CheckpointError
+from seqloom.files import atomic_folder, checksum, read_sealed, write_sealed
 
 HEADER = "store.json"
 FORMAT = 4  # raise when the files of any entry change shape: all are then built anew
@@ -33,12 +33,10 @@ class Entry:
     def read(cls, folder: Path) -> Entry | None:
         """An entry written before; None where there is none, or where any of it is not what was written."""
         try:
-            header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
-            sound = header.pop("sha256") == _digest(json.dumps(header)) and all(
-                checksum(folder / name) == expected for name, expected in header["files"].items()
-            )
+            header = read_sealed(folder / HEADER)
+            sound = all(checksum(folder / name) == expected for name, expected in header["files"].items())
             return cls(folder, header["about"]) if sound else None
-        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        except (CheckpointError, OSError, KeyError, TypeError, AttributeError):
             return None
 
     @classmethod
@@ -48,14 +46,14 @@ class Entry:
             folder.unlink()
         with atomic_folder(folder) as temporary:
             about = fill(temporary)
-            header = {"about": about, "files": {file.name: checksum(file) for file in sorted(temporary.iterdir())}}
-            write_json(temporary / HEADER, {**header, "sha256": _digest(json.dumps(header))})
+            checksums = {file.name: checksum(file) for file in sorted(temporary.iterdir())}
+            write_sealed(temporary / HEADER, {"about": about, "files": checksums})
         return cls(folder, about)
 
 
 def cached(kind: str, recipe: str, fill: Callable[[Path], About]) -> Entry:
     """The entry that a recipe gives: from the cache, or made by `fill` where it is not there or damaged."""
-    name = _digest(f"{FORMAT}\n{kind}\n{recipe}")[:32]
+    name = hashlib.sha256(f"{FORMAT}\n{kind}\n{recipe}".encode()).hexdigest()[:32]
     kept = _kept_folder() / kind
     entry = Entry.read(kept / name)
     if entry is None:
@@ -90,7 +88,3 @@ def _substitute() -> TemporaryDirectory[str]:
     sys.stderr.write(f"cannot write to the cache {_kept_folder()}: what it would keep is made anew in each run\n")
     sys.stderr.flush()
     return TemporaryDirectory(prefix="seqloom-")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -51,7 +51,7 @@ class TrainedEnergyModel(TrainedImageModel, Draws, HasDensity):
             "chains": annealing.chains,
             "steps": annealing.steps,
         }
-        with suppress(CheckpointError, KeyError, TypeError, ValueError, OverflowError):  # not there, damaged or another's
+        with suppress(CheckpointError, KeyError, TypeError, ValueError, OverflowError):  # there is none, or a bad one
             kept = read_sealed(file)
             if {key: kept.pop(key) for key in recipe} == recipe:
                 return Normaliser(float(kept["log_z"]), float(kept["low"]), float(kept["high"]), str(kept["method"]))
