@@ -7,7 +7,10 @@ The command line prints the message of a `SeqloomError`, without a traceback, an
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+
+LONGEST_QUOTE = 200  # characters
 
 
 class SeqloomError(Exception):
@@ -50,3 +53,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f" (did you mean {close[0]!r}?)"
     return f" (known: {', '.join(names)})" if names else ""
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: the beginning of what is long, for a file may hold values of any size."""
+    return _REPR.repr(value)
+
+
+def quoted(text: str) -> str:
+    """A text as a message repeats it: the beginning of a long one."""
+    return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"
+
+
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxlist, _REPR.maxdict = 2, 12, 12
+_REPR.maxstring = _REPR.maxother = 80

@@ -53,6 +53,18 @@ def test_one_epoch_bounds_a_training_of_which_nothing_is_said_and_two_bounds_are
         load_config({"training": {"steps": 10, "epochs": 1}})
 
 
+def test_what_yaml_takes_for_a_date_is_a_text() -> None:
+    assert load_config("lstm", ["data.train=2001-01-01", "description=2001-99-99"]).data.train == "2001-01-01"
+
+
+def test_aliases_and_merges_may_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("data: &data {train: mine.txt, length: 7}\ndescription: &name mine\nseed: 1_000\n")
+    assert load_config(path).seed == 1000
+    path.write_text("training: {steps: 3}\ndata: {<<: &data {length: 7}, train: mine.txt}\n")
+    assert (load_config(path).data.length, load_config(path).data.train) == (7, "mine.txt")
+
+
 def test_scientific_notation_is_a_number() -> None:
     assert load_config("lstm", ["training.optimizer.learning_rate=1e-5"]).training.optimizer.learning_rate == 1e-5
 
@@ -70,6 +82,15 @@ def test_scientific_notation_is_a_number() -> None:
         ("=3", r"write key=value"),
         ("training.epochs.x=3", r"'epochs' is a value, it has no keys"),
         ("text.kind=[", r"not valid YAML"),
+        ("seed=" + "[" * 600, r"^--set seed=\[+…: .*nested too deeply"),
+        ("seed=&a [*a]", r"aliases unfold to so many"),
+        ("seed=" + "9" * 5000, r"^--set seed=9+…: .* cannot be read as a number"),
+        ("seed=!!int x", r"the tag .*int' does not fit here"),
+        ("seed=" + "x" * 5000, r"seed: .*\(got 'x{37}\.\.\.x{38}'\)"),
+        ("x" * 5000 + "=1", r"unknown key 'x{37}\.\.\.x{38}'"),
+        ("training={steps: 1, steps: 2}", r"the key 'steps' stands here for the second time"),
+        ("training={1: 2}", r"a key must be a text"),
+        ("a" + ".b" * 10_000 + "=1", r"unknown key 'a'"),
     ],
 )
 def test_a_wrong_setting_is_explained(setting: str, message: str) -> None:

@@ -11,12 +11,14 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from seqloom.config.parsing import LARGEST, parse_yaml
 from seqloom.config.schema.base import Schema
 from seqloom.config.schema.run import RunConfig, with_usual_parts
-from seqloom.errors import ConfigError, did_you_mean
+from seqloom.errors import ConfigError, did_you_mean, quoted, shown
 from seqloom.files import write_text
 
 PRESETS = Path(__file__).parent.parent / "presets"
+MOST_PROBLEMS = 8  # told at once
 Tree = dict[str, Any]
 
 
@@ -55,8 +57,10 @@ def load_config(source: str | Path | Mapping[str, Any], settings: Iterable[str] 
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        problems = [_explain(problem, tree) for problem in error.errors()]
-        raise ConfigError(f"{where}: " + "; ".join(problems)) from None
+        found = error.errors()
+        problems = [_explain(problem, tree) for problem in found[:MOST_PROBLEMS]]
+        more = [f"{len(found) - MOST_PROBLEMS:,} more"] if len(found) > MOST_PROBLEMS else []
+        raise ConfigError(f"{where}: " + "; ".join(problems + more)) from None
 
 
 def save_config(config: RunConfig, path: Path) -> None:
@@ -67,7 +71,8 @@ def save_config(config: RunConfig, path: Path) -> None:
 def read_yaml(path: Path) -> Tree:
     """A YAML file whose top level is a mapping."""
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            tree = parse_yaml(file.read(LARGEST + 1))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from error
     except OSError as error:
@@ -88,12 +93,13 @@ def _find(name: str) -> Path:
 
 def _apply(tree: Tree, setting: str) -> None:
     key, separator, text = setting.partition("=")
+    where = f"--set {quoted(setting)}"
     if not separator or not key:
-        raise ConfigError(f"--set {setting}: write key=value, for example --set model.features.size=128")
+        raise ConfigError(f"{where}: write key=value, for example --set model.features.size=128")
     try:
-        value = yaml.safe_load(text)
+        value = parse_yaml(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"--set {setting}: the value is not valid YAML ({error})") from error
+        raise ConfigError(f"{where}: the value is not valid YAML ({error})") from error
     if isinstance(value, str) and _is_number(value):
         value = float(value)  # YAML 1.1 reads 1e-3 as a string
 
@@ -102,7 +108,7 @@ def _apply(tree: Tree, setting: str) -> None:
     for name in parents:
         node = node.setdefault(name, {})
         if not isinstance(node, dict):
-            raise ConfigError(f"--set {setting}: {name!r} is a value, it has no keys below it")
+            raise ConfigError(f"{where}: {shown(name)} is a value, it has no keys below it")
     changed = last == "kind" and node.get("kind", _usual_kind(tree, parents)) != value
     node[last] = value
     if changed:
@@ -167,12 +173,12 @@ def _explain(problem: Any, tree: Tree) -> str:
             keys.append(str(part))
     key = ".".join(keys) or "top level"
     if problem["type"] == "extra_forbidden":
-        return f"unknown key {key!r}{did_you_mean(keys[-1], _fields(_class_at(tree, keys[:-1])))}"
+        return f"unknown key {shown(key)}{did_you_mean(keys[-1], _fields(_class_at(tree, keys[:-1])))}"
     if problem["type"] == "union_tag_invalid":
         expected = problem["ctx"]["expected_tags"].replace("'", "").split(", ")
         tag = str(problem["ctx"]["tag"])
-        return f"{key}.kind: {tag!r} is not one of the kinds{did_you_mean(tag, expected)}"
+        return f"{key}.kind: {shown(tag)} is not one of the kinds{did_you_mean(tag, expected)}"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem["input"]
-    shown = "" if isinstance(given, dict | Schema) else f" (got {given!r})"
-    return f"{key}: {message[0].lower()}{message[1:]}{shown}"
+    got = "" if isinstance(given, dict | Schema) else f" (got {shown(given)})"
+    return f"{key}: {message[0].lower()}{message[1:]}{got}"
