@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from seqloom.config import load_config
 from seqloom.config.schema.text import WhitespaceText
+from seqloom.data import word_store
 from seqloom.data.cache import cache_folder
 from seqloom.data.corpus import Corpus
 from seqloom.data.materials import prepare_text, tokenizer_for
@@ -166,6 +167,24 @@ def test_a_text_at_fault_is_told_as_in_the_slow_way(text: bytes, tmp_path: Path)
         told = message(lambda: learn_words(corpus, WhitespaceText()))
         assert told == message(lambda: WhitespaceTokenizer.train(corpus))
         assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("line", [b"12345678 0", b"12345678 0A", b"12345678 12345678 12345678"])
+def test_a_line_has_the_same_limit_as_in_the_slow_way(
+    line: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seqloom.text.reading.LONGEST", 11)
+    monkeypatch.setattr(word_store, "LONGEST", 11)
+    monkeypatch.setattr(word_store, "BLOCK", 8)
+    (tmp_path / "text.txt").write_bytes(b"one line\n" + line + b"\n")
+    corpus = Corpus((tmp_path / "text.txt",))
+    if len(line) == 10:  # and its end
+        assert_same(corpus, WhitespaceText())
+        return
+    with pytest.raises(DataError, match="a line is too long"):
+        list(word_store._blocks(corpus))
+    with cache():
+        assert "line 2: the line has more than 11 bytes" in message(lambda: learn_words(corpus, WhitespaceText()))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -117,6 +118,31 @@ def test_missing_file_folder_and_damaged_gzip_are_told(tmp_path: Path) -> None:
         list(read_units(write(tmp_path, "bad.gz", whole[:-8] + bytes(8)), "line"))
     with pytest.raises(DataError, match=r"torn\.gz: the gzip file is damaged"):
         list(read_units(write(tmp_path, "torn.gz", whole[:10] + b"\xff" * 30), "line"))
+
+
+@pytest.mark.parametrize(("unit", "line", "what"), [("line", 5, "line"), ("paragraph", 4, "text"), ("file", 3, "text")])
+def test_a_unit_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str, line: int, what: str) -> None:
+    monkeypatch.setattr("seqloom.text.reading.LONGEST", 10)
+    path = write(tmp_path, "a.txt.gz", gzip.compress(b"123456\n\n123456\n12345678\n1234567890A\n"))
+    with pytest.raises(DataError, match=rf"a\.txt\.gz, line {line}: the {what} has more than 10 bytes here"):
+        list(read_units(path, unit))  # type: ignore[arg-type]
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, gzip.compress(b"one\ntwo\n"))
+    os.close(writing)
+    assert list(read_lines(Path(f"/dev/fd/{reading}"))) == ["one", "two"]
+    os.close(reading)
+
+
+def test_a_name_that_is_not_utf8_is_read_and_told(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n.txt"))
+    path.write_bytes(b"one\n\xff\n")
+    lines = read_lines(path)
+    assert next(lines) == "one"
+    with pytest.raises(DataError, match=r"\udcff\n\.txt, line 2: not UTF-8"):
+        next(lines)
 
 
 def test_an_unknown_unit_is_told(tmp_path: Path) -> None:

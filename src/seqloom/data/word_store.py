@@ -21,7 +21,7 @@ from seqloom.data.cache import About, cache_folder
 from seqloom.data.corpus import Corpus
 from seqloom.data.store import FILE, TokenStore, Totals, about
 from seqloom.errors import DataError
-from seqloom.text.reading import is_jsonl, open_bytes
+from seqloom.text.reading import LONGEST, is_jsonl, open_bytes
 from seqloom.text.special import SPECIALS, UNK
 from seqloom.text.vocabulary import Vocabulary
 from seqloom.text.words import WhitespaceTokenizer, count_words
@@ -97,7 +97,11 @@ def _blocks(corpus: Corpus) -> Iterator[bytes]:
         with open_bytes(path) as file:
             mark = codecs.BOM_UTF8
             while block := file.read(BLOCK):
-                yield (block + file.readline()).removeprefix(mark)
+                begun = len(block) - block.rfind(b"\n") - 1  # bytes of a line that goes on
+                rest = file.readline(LONGEST + 1 - begun)
+                if begun + len(rest) > LONGEST:
+                    raise DataError("a line is too long")
+                yield (block + rest).removeprefix(mark)
                 mark = b""
 
 

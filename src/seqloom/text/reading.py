@@ -1,7 +1,8 @@
 """Streams of text units from files: lines, paragraphs, whole files or JSONL records, gzipped or not.
 
 A file is read line by line as bytes and decoded one line at a time, so that memory stays constant whatever the
-size of the file, and an error can name the line and the byte where it stands.
+size of the file, and an error can name the line and the byte where it stands. One unit stands in memory as a whole,
+and may not be longer than LONGEST.
 """
 
 from __future__ import annotations
@@ -13,14 +14,21 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
-from seqloom.errors import ConfigError, DataError, did_you_mean
+import numpy as np
+from numpy.typing import NDArray
+
+from seqloom.errors import ConfigError, DataError, did_you_mean, shown
 
 Unit = Literal["line", "paragraph", "file"]
 
+LONGEST = 1 << 30  # bytes of a line, characters of a unit: Wikipedia's first billion letters, on one line, are fewer
 GZIP_MAGIC = b"\x1f\x8b"
+GZIP_RATIO = 1032  # bytes that one byte of a gzip file can stand for, at most
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -37,9 +45,9 @@ def read_units(path: Path, unit: Unit = "line", field: str = "text") -> Iterator
     elif unit == "line":
         yield from read_lines(path)
     elif unit == "paragraph":
-        yield from _paragraphs(read_lines(path))
+        yield from _paragraphs(path)
     elif unit == "file":
-        yield "".join(_decoded_lines(path))
+        yield "".join(_together(path, enumerate(_decoded_lines(path), start=1)))
     else:
         raise ConfigError(f"no such unit of text: {unit!r}" + did_you_mean(unit, ("line", "paragraph", "file")))
 
@@ -56,17 +64,25 @@ def read_lines(path: Path) -> Iterator[str]:
         yield line
 
 
-def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    paragraph: list[str] = []
-    for line in lines:
-        stripped = line.strip()
-        if stripped:
-            paragraph.append(stripped)
-        elif paragraph:
-            yield " ".join(paragraph)
-            paragraph = []
-    if paragraph:
-        yield " ".join(paragraph)
+def _paragraphs(path: Path) -> Iterator[str]:
+    lines = enumerate(map(str.strip, read_lines(path)), start=1)
+    for text, paragraph in groupby(lines, lambda numbered: bool(numbered[1])):
+        if text:
+            yield " ".join(_together(path, paragraph))
+
+
+def _together(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """The lines of one unit, given with their numbers."""
+    length = 0
+    for number, line in lines:
+        length += len(line)
+        if length > LONGEST:
+            raise DataError(_too_long(path, number, "text"))
+        yield line
+
+
+def _too_long(path: Path, number: int, what: str) -> str:
+    return f"{path}, line {number}: the {what} has more than {LONGEST:,} bytes here; break it into several"
 
 
 @dataclass(frozen=True)
@@ -108,7 +124,7 @@ class Record:
         return value
 
     def _advice(self, setting: str) -> str:
-        keys = ", ".join(map(repr, self.values)) or "none"
+        keys = shown(list(self.values))[1:-1] or "none"
         return f" (its keys: {keys})" + (f"; set {setting} to the right one" if setting else "")
 
 
@@ -174,7 +190,25 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 def raw_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file as bytes, with their ends, gzipped or not."""
     with open_bytes(path) as file:
-        yield from file
+        for number, line in enumerate(iter(partial(file.readline, LONGEST + 1), b""), start=1):
+            if len(line) > LONGEST:
+                raise DataError(_too_long(path, number, "line"))
+            yield line
+
+
+def room_for(path: Path, shape: tuple[int, ...], dtype: type[np.generic], least: int) -> NDArray[Any]:
+    """An array for all that a header promises; an error if the file cannot hold it, or memory cannot.
+
+    least: the bytes, not packed, that the file must have for it.
+    """
+    size = path.stat().st_size
+    if path.is_file() and least > GZIP_RATIO * size:
+        raise DataError(f"{path}: its header promises {least:,} bytes, and the file has {size:,}; fetch it again")
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError):  # ValueError: more than any machine can count
+        promised = " × ".join(f"{length:,}" for length in shape)
+        raise DataError(f"{path}: its header promises {promised} numbers, which do not fit in memory") from None
 
 
 @contextmanager
