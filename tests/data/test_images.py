@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from odd_files import odd_files
 from PIL import Image
 
 from seqloom.data.images import ImageSet, load_images
@@ -121,9 +123,8 @@ GOOD = idx(np.zeros((3, 2, 2)))
         (b"", "neither an idx file"),
         (b"a text of some length", "neither an idx file"),
         (GOOD[:7], "ends within its header"),
-        (GOOD[:-1], "has 27 bytes where its header promises 28"),
-        (GOOD + b"\0", "has 29 bytes where its header promises 28"),
-        (struct.pack(">4B3I", 0, 0, 8, 3, *[2**32 - 1] * 3), "header promises 7922816"),
+        (GOOD[:-1], "has 11 bytes after its header, which promises 12"),
+        (GOOD + b"\0", "goes on after the 12 bytes that its header promises"),
         (idx(np.zeros((3, 2, 2)), kind=0x0D), "type 0x0d; only unsigned bytes"),
         (idx(np.zeros(3)), "holds labels; name the file with the images"),
         (idx(np.zeros((3, 2))), r"has the shape \(3, 2\)"),
@@ -203,6 +204,42 @@ def test_a_damaged_picture_is_named(tmp_path: Path, numbers: np.random.Generator
     (tmp_path / "a.png").write_bytes((tmp_path / "a.png").read_bytes()[:keep])
     with pytest.raises(DataError, match=r"a\.png is not a readable PNG or JPEG image"):
         load_images(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fact", "pixel"),
+    [
+        ("16 bits of colour", [0, 0, 0]),
+        ("CMYK", [255, 0, 0]),
+        ("an alpha channel", [9, 8, 7]),
+        ("an animation", 7),
+    ],
+)
+def test_the_pixels_of_unusual_pictures_are_right(tmp_path: Path, fact: str, pixel: int | list[int]):
+    (odd,) = (odd for odd in odd_files("picture") if odd.fact == fact)
+    odd.write(tmp_path)
+    images = load_images(tmp_path).images
+    np.testing.assert_allclose(images, np.broadcast_to(pixel, images.shape), atol=2)
+
+
+def test_an_idx_file_is_unpacked_only_as_far_as_it_promises(tmp_path: Path):
+    (odd,) = (odd for odd in odd_files("idx") if odd.fact == "more than it promises")
+    path = odd.write(tmp_path)
+    tracemalloc.start()
+    with pytest.raises(DataError, match="goes on after"):
+        load_images(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000  # it would unpack to 67 million
+
+
+def test_images_that_do_not_fit_in_memory_are_refused(tmp_path: Path):
+    path = tmp_path / "sparse"
+    with open(path, "wb") as file:
+        file.write(idx(np.zeros((0, 0, 0)))[:4] + struct.pack(">3I", *[1 << 16] * 3))
+        file.truncate(1 << 38)  # it takes no room on the disk; packed, so many bytes could hold what it promises
+    with pytest.raises(DataError, match=r"promises 65,536 × 65,536 × 65,536 numbers, which do not fit in memory"):
+        load_images(path)
 
 
 def test_a_single_picture_is_not_a_set(tmp_path: Path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +17,18 @@ from PIL import Image
 
 from seqloom.data.corpora import find, resolve
 from seqloom.errors import DataError
-from seqloom.text.reading import open_bytes
+from seqloom.text.reading import open_bytes, room_for
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
+FORMATS = ("PNG", "JPEG")  # whatever a file is called: for PostScript, Pillow would start another program
 GREY_MODES = ("1", "L")
+UNREADABLE = (
+    Image.DecompressionBombError,
+    Image.DecompressionBombWarning,  # from 89 million pixels on
+    OSError,
+    SyntaxError,  # damaged PNG data
+    ValueError,  # PNG text that unpacks to too much
+)
 DEEP_MODES = ("I", "I;16", "I;16B", "I;16L", "F")  # more than 8 bits a pixel
 
 
@@ -110,22 +120,33 @@ def _read_file(path: Path) -> ImageSet:
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """An idx file: two zero bytes, the type (8: unsigned byte), the number of dimensions, their sizes, the bytes."""
+    """An idx file: two zero bytes, the type (8: unsigned byte), the number of dimensions, their sizes, the bytes.
+
+    No more is read than the header promises, and a byte: a small gzip file may unpack to more than any memory holds.
+    """
     with open_bytes(path) as file:
-        content = bytearray(file.read())  # not bytes: the array made of it can be written to
-    if len(content) < 4 or content[:2] != b"\0\0":
-        raise DataError(f"{path} is neither an idx file (as MNIST's are) nor a folder of PNG or JPEG files")
-    kind, dimensions = content[2], content[3]
-    if kind != 8:
-        raise DataError(f"{path} is an idx file of type {kind:#04x}; only unsigned bytes (0x08) are images")
-    header = 4 + 4 * dimensions
-    if dimensions == 0 or len(content) < header:
-        raise DataError(f"{path} ends within its header; fetch it again")
-    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", count=dimensions, offset=4))
-    promised = header + int(np.prod(shape, dtype=object))  # of Python's integers: a damaged header may say anything
-    if len(content) != promised:
-        raise DataError(f"{path} has {len(content)} bytes where its header promises {promised}; fetch it again")
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+        start = file.read(4)
+        if len(start) < 4 or start[:2] != b"\0\0":
+            raise DataError(f"{path} is neither an idx file (as MNIST's are) nor a folder of PNG or JPEG files")
+        kind, dimensions = start[2:]
+        if kind != 8:
+            raise DataError(f"{path} is an idx file of type {kind:#04x}; only unsigned bytes (0x08) are images")
+        if not 1 <= dimensions <= 4:
+            raise DataError(f"{path} has {dimensions} dimensions, not count × height × width (× 3)")
+        sizes = file.read(4 * dimensions)
+        if len(sizes) < 4 * dimensions:
+            raise DataError(f"{path} ends within its header; fetch it again")
+        shape = tuple(np.frombuffer(sizes, ">u4").tolist())
+        promised = math.prod(shape)
+        if not promised:
+            raise DataError(f"{path} has the shape {shape}: there is nothing in it")
+        content = room_for(path, shape, np.uint8, promised)
+        found = file.readinto(content)
+        if found < promised:
+            raise DataError(f"{path} has {found:,} bytes after its header, which promises {promised:,}; fetch it again")
+        if file.read(1):
+            raise DataError(f"{path} goes on after the {promised:,} bytes that its header promises; fetch it again")
+    return content
 
 
 def _read_folder(folder: Path) -> ImageSet:
@@ -183,6 +204,7 @@ def open_picture(file: Path) -> Image.Image:
     """One image file, read to its end."""
     with _opened(file) as picture:
         picture.load()
+        picture.info.pop("transparency", None)  # nobody asks for it, and Pillow warns of some
         return picture
 
 
@@ -195,9 +217,12 @@ def _header(file: Path) -> tuple[tuple[int, int], str]:
 @contextmanager
 def _opened(file: Path) -> Iterator[Image.Image]:
     try:
-        with Image.open(file) as picture:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            opened = Image.open(file, formats=FORMATS)
+        with opened as picture:
             if picture.mode in DEEP_MODES:
                 raise DataError(f"{file} has more than 8 bits a pixel (Pillow mode {picture.mode}); save it with 8")
             yield picture
-    except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # damaged PNG data: SyntaxError
+    except UNREADABLE as error:
         raise DataError(f"{file} is not a readable PNG or JPEG image ({error}); remove it or save it anew") from error

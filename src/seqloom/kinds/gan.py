@@ -22,7 +22,7 @@ from seqloom.config import RunConfig
 from seqloom.config.schema.adversarial import GanConfig
 from seqloom.config.schema.image_classifier import ImageClassifierConfig
 from seqloom.config.schema.training import OptimizerConfig, ScheduleConfig, TrainingConfig
-from seqloom.data.images import ImageSet
+from seqloom.data.images import ImageSet, open_picture
 from seqloom.data.materials import Split, prepare_images
 from seqloom.errors import ConfigError, DataError, UserError
 from seqloom.files import atomic_file
@@ -377,8 +377,8 @@ def growth(run: Path) -> dict[int, Pixels]:
     places = sorted({round(place) for place in np.linspace(0, len(files) - 1, ROWS)}) if files else []
     pictures = {}
     for file in (files[place] for place in places):
-        with Image.open(file) as picture:
-            pictures[int(file.stem.removeprefix("step-"))] = np.stack(np.split(np.asarray(picture), GROWN, axis=1))
+        row = np.asarray(open_picture(file))
+        pictures[int(file.stem.removeprefix("step-"))] = np.stack(np.split(row, GROWN, axis=1))
     return pictures
 
 
