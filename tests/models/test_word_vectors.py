@@ -84,7 +84,7 @@ def test_gensims_files_are_read(vectors: WordVectors, tmp_path: Path, binary: bo
         (b"the 0.1 0.2\n", "line 1.*two numbers"),
         (b"0 5\n", "no vectors"),
         (b"2 2\na 1 2\n", "line 3: the file ends after 1 words"),
-        (b"2 2\na 1 2\nb 1\n", "line 3: 1 numbers"),
+        (b"2 2\na 1 2\nb 1\n", "line 3: 1 numbers after a word"),
         (b"2 2\na 1 2\nb 1 x\n", "line 3: .*x"),
         (b"2 2\na 1 2\n\xff 1 2\n", "line 3.*not UTF-8"),
         (b"2 2\na \x00\x00\x80\x3f\x00\x00\x80\x3fb \x00\x00", "byte .*word 2 of 2"),

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from seqloom.errors import DataError
 from seqloom.files import atomic_bytes
 from seqloom.models.word_vectors import WordVectors
-from seqloom.text.reading import open_bytes
+from seqloom.text.reading import open_bytes, room_for
 
 LONGEST_WORD = 10_000  # bytes; more without a space means that the file is something else
+LONGEST_NUMBER = 100  # bytes of a number written out, more than anybody writes
 HEADER = 100  # bytes that the first line may take
 
 
@@ -42,8 +43,13 @@ def read_word2vec(path: Path) -> WordVectors:
     path = Path(path)
     with open_bytes(path) as file:
         count, size = _header(path, file)
-        vectors = np.empty((count, size), np.float32)
+        vectors = room_for(path, (count, size), np.float32, 2 * count * size)  # of a digit and a space, at least
         words = _read_text(path, file, vectors) if _is_text(file) else _read_binary(path, file, vectors)
+        if file.read(HEADER).strip():
+            raise DataError(f"{path} goes on after the {count:,} words that line 1 promises; is the first line right?")
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        raise DataError(f"{path}: the vector of {words[int(finite.argmin())]!r} holds a number that is not finite")
     return WordVectors(words, vectors)
 
 
@@ -71,15 +77,16 @@ def _read_text(path: Path, file: BufferedReader, vectors: NDArray[np.float32]) -
     count, size = vectors.shape
     words = []
     for row in range(count):
-        line = file.readline()
+        line = file.readline(LONGEST_WORD + LONGEST_NUMBER * size)
         where = f"{path}, line {row + 2}"
         if not line:
             raise DataError(f"{where}: the file ends after {row:,} words, and line 1 promises {count:,}")
-        fields = line.rstrip().rsplit(b" ", size)
+        fields = line.split()
         if len(fields) != size + 1:
-            raise DataError(f"{where}: {len(fields) - 1} numbers, and line 1 promises {size}")
+            raise DataError(f"{where}: {len(fields[1:])} numbers after a word, and line 1 promises {size}")
         try:
-            vectors[row] = np.array(fields[1:], np.float32)
+            with np.errstate(over="ignore"):  # what is too large becomes infinite, which is refused in the end
+                vectors[row] = np.array(fields[1:], np.float32)
             words.append(fields[0].decode())
         except UnicodeDecodeError:
             raise DataError(f"{where}: the word is not UTF-8") from None
