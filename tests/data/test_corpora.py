@@ -6,13 +6,19 @@ import collections
 import gzip
 import itertools
 import json
+import os
 import re
 import runpy
 from pathlib import Path
 
 import pytest
 
+from seqloom.data.captions import load_captions
 from seqloom.data.corpora import BundledCorpus, bundled, find, resolve
+from seqloom.data.corpus import Corpus
+from seqloom.data.images import load_images
+from seqloom.data.labelled import read_labelled
+from seqloom.data.pairs import PairCorpus
 from seqloom.errors import DataError
 
 NAMES = [corpus.name for corpus in bundled()]
@@ -206,6 +212,14 @@ def test_a_file_of_the_users_wins_over_a_bundled_name(tmp_path: Path, monkeypatc
 def test_what_cannot_be_found_is_explained(spec: str, message: str):
     with pytest.raises(DataError, match=message):
         resolve(spec)
+
+
+def test_what_can_be_read_only_once_is_refused(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    for name in (str(tmp_path / "pipe.jsonl"), "/dev/zero"):
+        for opened in (resolve, Corpus.open, PairCorpus.open, load_images, load_captions, read_labelled):
+            with pytest.raises(DataError, match=f"{name} is a pipe or a device, and data is read more than once"):
+                opened(name)
 
 
 def test_a_misspelt_corpus_is_explained():

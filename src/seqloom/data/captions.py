@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from seqloom.data.corpora import check_lasting
 from seqloom.data.images import SUFFIXES, Images, fitted, load_images, open_picture, pictures_in, read_pictures
 from seqloom.data.scenes import load_scenes
-from seqloom.errors import DataError
+from seqloom.errors import DataError, quoted
 from seqloom.text.reading import is_jsonl, read_columns, read_lines, read_records
 
 SCENES = "scenes"
@@ -60,6 +61,7 @@ def load_captions(source: str, size: int | None = None, colour: bool = False) ->
         folder, rows = path.parent, _records(path)
     else:
         folder = path if path.is_dir() else Path(name)
+        check_lasting(path)
         if not folder.is_dir():
             raise DataError(f"{source}: no such folder or file; images with captions are {FORMATS}")
         rows = _folder(folder, "" if path.is_dir() else part)
@@ -74,11 +76,18 @@ def _by_file(rows: Iterable[Row], folder: Path) -> dict[Path, list[str]]:
     places = [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
     captions: dict[Path, list[str]] = {}
     for where, name, caption in rows:
-        file = next((place / name for place in places if (place / name).is_file()), None)
+        file = next((place / name for place in places if _is_file(place / name)), None)
         if file is None:
-            raise DataError(f"{where}: there is no image {name} in {folder}, nor in a folder in it")
+            raise DataError(f"{where}: there is no image {quoted(name)} in {folder}, nor in a folder in it")
         captions.setdefault(file, []).append(caption)
     return captions
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # the name is too long to be any file's
+        return False
 
 
 def open_pictures(source: str | Path) -> Iterator[tuple[str, Image.Image]]:
@@ -129,9 +138,10 @@ def _holds_captions(file: Path) -> bool:
 
 
 def _listed(folder: Path, part: str) -> set[str]:
-    files = [file for file in folder.iterdir() if file.name.removesuffix(".gz").endswith(f"{part}Images.txt")]
+    ending = f"{part}Images.txt"
+    files = [file for file in folder.iterdir() if file.is_file() and file.name.removesuffix(".gz").endswith(ending)]
     if len(files) != 1:
-        raise DataError(f"{folder} has no file *{part}Images.txt that lists the images of part {part!r}")
+        raise DataError(f"{folder} has no file *{ending} that lists the images of part {part!r}")
     return {line.strip() for line in read_lines(files[0]) if line.strip()}
 
 
@@ -143,13 +153,20 @@ def _table(path: Path) -> Iterator[Row]:
 
 def _commas(path: Path) -> Iterator[Row]:
     """Rows image,caption under a head that says so."""
-    rows = csv.reader(read_lines(path))
-    head = next(rows, [])
+    rows = _csv_rows(path)
+    _, head = next(rows, ("", []))
     if head[:2] != ["image", "caption"]:
         raise DataError(f"{path}, line 1: the head must be image,caption")
-    for row in rows:
-        if not row:
-            continue
+    for where, row in rows:
         if len(row) < 2 or not row[0] or not row[1].strip():
-            raise DataError(f"{path}, line {rows.line_num}: a row is image,caption")
-        yield f"{path}, line {rows.line_num}", row[0], row[1].strip()
+            raise DataError(f"{where}: a row is image,caption")
+        yield where, row[0], row[1].strip()
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Where a row ends, and its fields; blank rows are left out."""
+    rows = csv.reader(read_lines(path))
+    try:
+        yield from ((f"{path}, line {rows.line_num}", row) for row in rows if row)
+    except csv.Error as error:
+        raise DataError(f"{path}, line {rows.line_num}: {error}; does a quotation mark lack its partner?") from None

@@ -69,6 +69,12 @@ def natural_unit(paths: Sequence[Path]) -> Literal["line", "paragraph", "file"]:
     return "line"
 
 
+def check_lasting(path: Path) -> None:
+    """Refuse a pipe, a socket or a device: data is read more than once, and these give it once, or for ever."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"{path} is a pipe or a device, and data is read more than once: write it to a file first")
+
+
 def resolve(spec: str) -> Path:
     """A file from what a user wrote: a path, or the name of a bundled corpus, with a part if not its first.
 
@@ -82,4 +88,5 @@ def resolve(spec: str) -> Path:
         return find(name).path(part)
     if path.is_dir():
         raise DataError(f"{spec} is a folder; name a file in it")
+    check_lasting(path)
     raise DataError(f"{spec}: no such file, and no bundled corpus of that name{did_you_mean(name, _by_name())}")
