@@ -123,7 +123,9 @@ def _records(path: Path, label_field: str, text_field: str) -> Iterator[Labelled
         if not text:
             raise DataError(f"{record.where}: the value of {text_field!r} is blank; set data.text_field to another key")
         label = record.value(label_field, "data.label_field")
-        if not isinstance(label, str | int | bool) or label == "":
+        if isinstance(label, str) and label:
+            label = record.text(label_field)
+        elif not isinstance(label, int | bool):
             raise DataError(
                 f"{record.where}: the value of {label_field!r} is no label; set data.label_field to the right key"
             )

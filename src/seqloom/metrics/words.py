@@ -7,6 +7,7 @@ word that has no vector is left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seqloom.errors import DataError
+from seqloom.errors import DataError, shown
 from seqloom.models.word_vectors import WordVectors
 from seqloom.text.reading import read_lines
 
@@ -136,13 +137,15 @@ def _read_pairs(path: Path) -> Iterator[tuple[str, str, float]]:
         separator = "\t" if "\t" in line else "," if "," in line else None
         fields = [field.strip() for field in line.split(separator)]
         if len(fields) < 3:
-            raise DataError(f"{path}, line {number}: two words and a number belong there, not {line.strip()!r}")
+            raise DataError(f"{path}, line {number}: two words and a number belong there, not {shown(line.strip())}")
         try:
             judgement = float(fields[2])
+            if not math.isfinite(judgement):
+                raise ValueError
         except ValueError:
             if not past_heading:
                 continue
-            raise DataError(f"{path}, line {number}: {fields[2]!r} is not a number") from None
+            raise DataError(f"{path}, line {number}: {shown(fields[2])} is not a number") from None
         past_heading = True
         yield fields[0].upper(), fields[1].upper(), judgement
 
@@ -157,7 +160,7 @@ def _read_questions(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
             section, questions = line[1:].strip(), []
         elif words:
             if len(words) != 4:
-                raise DataError(f"{path}, line {number}: four words make a question, not {line.strip()!r}")
+                raise DataError(f"{path}, line {number}: four words make a question, not {shown(line.strip())}")
             questions.append([word.upper() for word in words])
     if questions:
         yield section, questions

@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from seqloom.errors import DataError
+from seqloom.errors import DataError, quoted
 from seqloom.interop.arpa.lines import Ngrams, Parsed, natural
 from seqloom.text.reading import raw_lines
 
@@ -164,7 +164,7 @@ class ArpaReader:
 
 
 def _text(field: bytes) -> str:
-    return field.decode("utf-8", "backslashreplace")
+    return quoted(field.decode("utf-8", "backslashreplace"))
 
 
 def _is_number(field: bytes) -> bool:
