@@ -232,7 +232,16 @@ ARPAS = [
         lambda: b"\\data\\" + b"".join(map(b"\nngram %d=1".__mod__, range(1, 5000))),
         "ends",
     ),
-    OddFile("arpa", "a long field", "a", lambda: arpa(b"3", first=b"a" * 10**6), "aaa… is not a log-probability"),
+    OddFile(
+        "arpa",
+        "a line too long",
+        "a",
+        lambda: arpa(b"3", first=b"a" * (1 << 21)),
+        "line 6: the line has more than 1,048,576",
+    ),
+    OddFile("arpa", "a long field", "a", lambda: arpa(b"3", first=b"a" * 1000), "aaa… is not a log-probability"),
+    OddFile("arpa", "a line without end", "a.gz", lambda: bomb(b"", b"a"), "line 1: the line has more than 1,048,576"),
+    OddFile("arpa", "another text", "a.gz", lambda: bomb(b"", b"words\n"), "line 10001: no line up to here reads"),
     OddFile("arpa", "NaN", "a", lambda: arpa(b"3", first=b"nan <s>"), "nan is not a log-probability"),
 ]
 

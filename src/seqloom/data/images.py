@@ -141,7 +141,7 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
         if not promised:
             raise DataError(f"{path} has the shape {shape}: there is nothing in it")
         content = room_for(path, shape, np.uint8, promised)
-        found = file.readinto(content)
+        found = file.readinto(content.data)
         if found < promised:
             raise DataError(f"{path} has {found:,} bytes after its header, which promises {promised:,}; fetch it again")
         if file.read(1):

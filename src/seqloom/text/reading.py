@@ -77,12 +77,12 @@ def _together(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
     for number, line in lines:
         length += len(line)
         if length > LONGEST:
-            raise DataError(_too_long(path, number, "text"))
+            raise _too_long(path, number, "text", LONGEST)
         yield line
 
 
-def _too_long(path: Path, number: int, what: str) -> str:
-    return f"{path}, line {number}: the {what} has more than {LONGEST:,} bytes here; break it into several"
+def _too_long(path: Path, number: int, what: str, longest: int) -> DataError:
+    return DataError(f"{path}, line {number}: the {what} has more than {longest:,} bytes here; break it into several")
 
 
 @dataclass(frozen=True)
@@ -187,12 +187,13 @@ def _decoded_lines(path: Path) -> Iterator[str]:
         yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
-def raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file as bytes, with their ends, gzipped or not."""
+def raw_lines(path: Path, longest: int | None = None) -> Iterator[bytes]:
+    """The lines of a file as bytes, with their ends, gzipped or not; a longer one than `longest` is an error."""
+    longest = longest or LONGEST
     with open_bytes(path) as file:
-        for number, line in enumerate(iter(partial(file.readline, LONGEST + 1), b""), start=1):
-            if len(line) > LONGEST:
-                raise DataError(_too_long(path, number, "line"))
+        for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), start=1):
+            if len(line) > longest:
+                raise _too_long(path, number, "line", longest)
             yield line
 
 

@@ -19,6 +19,8 @@ from seqloom.interop.arpa.lines import Ngrams, Parsed, natural
 from seqloom.text.reading import raw_lines
 
 BLOCK = 1 << 15  # lines worked on at a time
+LONGEST_LINE = 1 << 20  # bytes; n-grams take some hundred
+PREAMBLE = 10_000  # lines that may stand before \data\
 COUNT = re.compile(rb"ngram\s+(\d{1,18})\s*=\s*(\d{1,18})")
 NOISE = 1e-6  # by which a log-probability may be positive, having been rounded
 CUT_SHORT = "the file ends before \\end\\: it was cut short; copy or export it again"
@@ -42,7 +44,7 @@ class ArpaReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines = raw_lines(path)
+        self._lines = raw_lines(path, LONGEST_LINE)
         self._number = 0  # of lines read
         self._line = b""  # the last one of them, unless it is of a section
         self.counts = self._read_counts()
@@ -97,8 +99,8 @@ class ArpaReader:
 
     def _read_counts(self) -> list[int]:
         while self._advance().removeprefix(codecs.BOM_UTF8) != b"\\data\\":
-            if not self._line:
-                raise self.error("the file ends, and no line of it reads \\data\\: it is not an ARPA file")
+            if not self._line or self._number > PREAMBLE:
+                raise self.error("no line up to here reads \\data\\: it is not an ARPA file")
         counts: list[int] = []
         while match := COUNT.fullmatch(self._advance()):
             if int(match[1]) != len(counts) + 1:
