@@ -252,7 +252,7 @@ YAMLS = [
     OddFile("yaml", "a mapping within itself", "a.yaml", always(b"data: &a {train: *a}"), "aliases unfold to so many"),
     OddFile("yaml", "an alias", "a.yaml", always(b"description: &a time-machine\ndata: {train: *a}")),
     OddFile("yaml", "lists without end", "a.yaml", lambda: b"a: " + DEEP[:600], "nested too deeply"),
-    OddFile("yaml", "17 MB", "a.yaml", lambda: b"# comment\n" * (1 << 21), "characters, and at most"),
+    OddFile("yaml", "17 MB", "a.yaml", lambda: b"# comment\n" * (1 << 21), "more than 16,777,216 characters"),
     OddFile("yaml", "a key twice", "a.yaml", always(b"seed: 1\ntext: {}\nseed: 2"), "'seed' .* second time.*line 3"),
     OddFile("yaml", "a number as a key", "a.yaml", always(b"1: 2"), "key must be a text.*line 1"),
     OddFile("yaml", "nothing as a key", "a.yaml", always(b"seed: 1\n~: 2"), "key must be a text.*line 2"),

@@ -1,14 +1,16 @@
-"""Checksums of files, whichever way they are computed."""
+"""Files: written whole, and known by their checksums."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from pathlib import Path
 
 import pytest
 
 from seqloom import files
-from seqloom.files import checksum
+from seqloom.files import checksum, write_json
 
 
 def test_the_checksum_of_one_block_is_the_sha_256(tmp_path: Path) -> None:
@@ -30,3 +32,9 @@ def test_the_checksum_of_several_blocks_is_that_of_theirs(tmp_path: Path, monkey
         content[place] ^= 1
         file.write_bytes(content)
         assert checksum(file) != before
+
+
+def test_a_name_that_is_not_utf8_comes_back_from_json(tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff \xc3\xa9.txt")
+    write_json(tmp_path / "a.json", {name: name})
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {name: name}

@@ -77,9 +77,12 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file, atomically."""
+    """Write a whole text file, atomically.
+
+    What UTF-8 cannot hold, the bytes of a file's name that is not UTF-8, is written as JSON and YAML escape it.
+    """
     with atomic_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, value: Any) -> None:

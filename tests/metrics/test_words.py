@@ -99,7 +99,12 @@ def test_headings_and_other_separators_are_read(vectors: WordVectors, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("a b\n", "line 1: two words and a number"), ("a b 1\nc d e\n", "line 2: 'e' is not")]
+    ("text", "message"),
+    [
+        ("a b\n", "line 1: two words and a number"),
+        ("a b 1\nc d e\n", "line 2: 'e' is not"),
+        ("a b 1\nc d nan\n", "line 2: 'nan' is not"),
+    ],
 )
 def test_a_bad_pair_is_told_with_its_line(vectors: WordVectors, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "pairs.txt").write_text(text)

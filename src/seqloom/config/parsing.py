@@ -33,7 +33,7 @@ class _Loader(yaml.SafeLoader):
 def parse_yaml(text: str) -> Any:
     """The value of a document. Every mistake in it is a `yaml.YAMLError`."""
     if len(text) > LARGEST:
-        raise yaml.YAMLError(f"it has {len(text):,} characters, and at most {LARGEST:,} are read")
+        raise yaml.YAMLError(f"it has more than {LARGEST:,} characters")
     loader = _Loader(text)
     try:
         root = loader.get_single_node()

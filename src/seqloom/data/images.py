@@ -204,7 +204,7 @@ def open_picture(file: Path) -> Image.Image:
     """One image file, read to its end."""
     with _opened(file) as picture:
         picture.load()
-        picture.info.pop("transparency", None)  # nobody asks for it, and Pillow warns of some
+        picture.info.pop("transparency", None)  # it is not looked at, and Pillow would warn of a palette's
         return picture
 
 
