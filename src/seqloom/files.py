@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from seqloom.errors import CheckpointError, SeqloomError
+from seqloom.errors import CheckpointError, SeqloomError, UserError
 
 COMPRESSION = 4  # of gzip: twice as fast as 6, and hardly larger
 SEAL = "seal"  # the key of a JSON object's own checksum
@@ -25,20 +26,33 @@ TEMPORARY = ".writing-"  # prefix of what is not finished yet; safe to delete wh
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it takes the place of `path` only when the block ends without an error."""
+    """Yield a temporary path; what is there takes the place of `path` only when the block ends without an error.
+
+    Links stay, and what they lead to is replaced; its permissions stay too. What is no plain file (a device, a pipe,
+    /dev/stdout) cannot be replaced: the bytes are written to it.
+    """
     path = Path(path)
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=path.parent)
+        mode = _mode(path)
+        if mode is not None and stat.S_ISDIR(mode):
+            raise UserError(f"cannot write {path}: it is a folder; name a file")
+        through = mode is not None and (not stat.S_ISREG(mode) or _descriptor(path) is not None)
+        target = path if through else path.resolve()
+        folder = Path(tempfile.gettempdir()) if through else target.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=folder)
         os.close(handle)
     temporary = Path(name)
     try:
         with disk_errors(path):
             yield temporary
-            _sync(temporary)
-            temporary.chmod(0o666 & ~_umask())
-            temporary.replace(path)
-            _sync(path.parent)
+            if through:
+                _pour(temporary, target)
+            else:
+                _sync(temporary)
+                temporary.chmod(0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+                temporary.replace(target)
+                _sync(folder)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -152,6 +166,31 @@ def clear_unfinished(folder: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
+def _mode(path: Path) -> int | None:
+    """What `path`, or what it links to, is and who may use it; None where there is nothing yet."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of the open file that /dev/stdout, /dev/fd/3 and the like stand for."""
+    opened = Path(f"/proc/{os.getpid()}/fd")
+    while path.is_symlink():
+        if path.parent.resolve() == opened:
+            return int(path.name)
+        path = path.parent / path.readlink()
+    return None
+
+
+def _pour(source: Path, target: Path) -> None:
+    """Write the bytes of a file to what is no plain file, or where an open file stands."""
+    descriptor = _descriptor(target)
+    with open(source, "rb") as read, open(target if descriptor is None else os.dup(descriptor), "wb") as write:
+        shutil.copyfileobj(read, write)
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -171,5 +210,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     """What the system refuses to write at `path` is a failure with a plain message."""
     try:
         yield
+    except BrokenPipeError:  # the reader left, as `head` does when it has enough: no failure
+        raise
     except OSError as error:
         raise SeqloomError(f"cannot write {path}: {error.strerror or error}; nothing was changed there") from error
