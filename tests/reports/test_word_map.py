@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import numpy as np
+import pytest
 from sklearn.decomposition import PCA
 
 from seqloom.models.word_vectors import WordVectors
+from seqloom.reports.html import page, writable
+from seqloom.reports.style import save
 from seqloom.reports.word_map import project, readable, spread, word_map_section, words_picture
 
 
@@ -60,3 +66,26 @@ def test_few_words_are_nothing_to_show() -> None:
     vectors = WordVectors(["a", "b"], np.eye(2, dtype=np.float32))
     (text,) = words_picture(vectors, ["a", "b"]).axes[0].texts
     assert "Nothing to show" in text.get_text()
+
+
+@pytest.mark.parametrize("word", ["$x^$", "$$", r"$\frac$", "a\x00b", "\ud800", "\ufffe", "שלום"])
+def test_a_word_of_any_signs_is_drawn_as_a_word(word: str, tmp_path: Path) -> None:
+    words = [word, *"bcdef"]
+    save(words_picture(WordVectors(words, np.eye(6, dtype=np.float32)), words), tmp_path / "map.svg")
+    drawn = ElementTree.parse(tmp_path / "map.svg").iter("{http://www.w3.org/2000/svg}text")
+    assert writable(word) in {text.text for text in drawn}
+
+
+@pytest.mark.parametrize("word", ["<script>", "]]>", "$title"])
+def test_a_word_stays_a_word_in_a_page(word: str) -> None:
+    words = [word, *"bcdef"]
+    text = page(word, word_map_section(WordVectors(words, np.eye(6, dtype=np.float32)), words), word)
+    escaped = word.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    assert text.count(escaped) == 4  # title, heading, picture and paragraph
+    assert text.count("<script>") == 1  # the page's own
+
+
+def test_what_utf8_does_not_have_is_left_out_of_a_page() -> None:
+    text = page("t", "lone \ud800 and \x00\x1b")
+    assert "lone � and ��" in text
+    text.encode()

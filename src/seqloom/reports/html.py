@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from string import Template
 
 from seqloom.reports.columns import Column
 
+# What neither XML nor UTF-8 has: control characters, halves of characters, and two that are none.
+UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 WRITES = "What it writes"
 """The heading that all models share that write."""
 
@@ -34,7 +37,13 @@ def page(title: str, *parts: str) -> str:
     """A whole document."""
     folder = files("seqloom.reports")
     template, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
-    return Template(template).substitute(title=join([title]), style=style, script=script, content=join(parts))
+    whole = Template(template).substitute(title=join([title]), style=style, script=script, content=join(parts))
+    return writable(whole)
+
+
+def writable(text: str) -> str:
+    """Text for a page or a picture: what has no sign there becomes �."""
+    return UNWRITABLE.sub("�", text)
 
 
 def section(heading: str, *parts: str) -> Markup:

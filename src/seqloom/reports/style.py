@@ -17,10 +17,12 @@ import matplotlib
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from seqloom.errors import UserError
 from seqloom.files import atomic_file
+from seqloom.reports.html import writable
 from seqloom.reports.numbers import compact
 
 STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("seqloom.mplstyle"), use_default_template=False)
@@ -112,8 +114,8 @@ def svg(figure: Figure, label: str = "") -> str:
     Colours become variables of the page (`var(--ink, #1c2430)`), so that its style sheet can turn them for the dark.
     """
     buffer = io.StringIO()
-    with styled():
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+    metadata = {"Date": None, "Creator": None, "Type": None, "Format": None}
+    _write(figure, buffer, format="svg", metadata=metadata)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
@@ -132,8 +134,16 @@ def save(figure: Figure, path: Path) -> None:
     if suffix not in SUFFIXES:
         raise UserError(f"cannot draw into {path}: the name must end in one of {', '.join(SUFFIXES)}")
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
-    with styled(), atomic_file(path) as temporary:
-        figure.savefig(temporary, format=suffix[1:], facecolor=PAPER, metadata=metadata)
+    with atomic_file(path) as temporary:
+        _write(figure, temporary, format=suffix[1:], facecolor=PAPER, metadata=metadata)
+
+
+def _write(figure: Figure, to: Any, **options: Any) -> None:
+    """Draw the figure; words in it may have characters that no picture can hold."""
+    for text in figure.findobj(Text):
+        text.set_text(writable(text.get_text()))
+    with styled():
+        figure.savefig(to, **options)
 
 
 def _variable(match: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -15,6 +16,8 @@ from seqloom.reports.ladder import PARAMETERS, SECONDS, Ladder, Rung
 from seqloom.reports.style import DASHED, INK, MUTED, NO_LINE, SHORTEST, nothing_to_show, scale_ticks, series, styled
 
 TICKS = 6  # along each of two axes side by side
+# The corners of an arrow that points up: further on, beyond the edge.
+ARROW = np.array([(-0.5, 0.2), (0, 1), (0.5, 0.2), (0.1, 0.2), (0.1, -1), (-0.1, -1), (-0.1, 0.2), (-0.5, 0.2)])
 
 
 class Point(NamedTuple):
@@ -78,7 +81,7 @@ def _draw(axes: Axes, ladder: Ladder, cost: str) -> list[float]:
     scale_ticks(axes, log_x=True, log_y=yardstick.logarithmic, most_x=TICKS)
     bottom, top = axes.get_ylim()
     inside = bottom + 0.06 * (top - bottom)  # clear of the numbers below the axis
-    edge, arrow = (top, r"$\uparrow$") if better == "lower" else (inside, r"$\downarrow$")
+    edge, arrow = (top, ARROW) if better == "lower" else (inside, -ARROW)
 
     front = pareto_front([point for point in finite if math.isfinite(point.cost)], better)
     stairs = [*front, front[-1]._replace(cost=axes.get_xlim()[1])] if front else []
