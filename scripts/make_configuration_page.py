@@ -7,7 +7,7 @@ python scripts/make_configuration_page.py --check    fail when the page is not w
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from seqloom.config import RunConfig
 
+BEYOND_USE = 1000  # from here on, upper bounds only guard against slips, and the introduction has them
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 INTRODUCTION = """\
@@ -42,7 +43,9 @@ $ seqloom train mine.yaml --set data.train=my.txt --set training.steps=200 --set
 - `seqloom presets show NAME` prints the whole configuration with its defaults. The run folder holds the one that was
   used, in `config.yaml`.
 
-In the tables a range is written `≥ 1` or `> 0, < 1`, and `–` is a key that is not set.
+In the tables a range is written `≥ 1` or `> 0, < 1`, and `–` is a key that is not set. Numbers are finite and have
+upper bounds that are not written there: 1,000 for layers and threads, 1,000,000 for sizes, 10⁹ for numbers that need
+not be whole, 10¹⁵ for what is only counted (steps, tokens, seeds).
 """
 
 
@@ -139,15 +142,14 @@ def schemas(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def values(field: FieldInfo) -> str:
     """What a key may be set to, in words."""
-    limits = [limit(bound) for bound in field.metadata]
-    return described(field.annotation, [text for text in limits if text])
+    return described(field.annotation, limits(field.metadata))
 
 
-def described(annotation: Any, limits: list[str], plural: bool = False) -> str:
+def described(annotation: Any, within: list[str], plural: bool = False) -> str:
     if get_origin(annotation) is Annotated:
-        inner, *bounds = get_args(annotation)
-        found = [limit(bound) for info in bounds for bound in getattr(info, "metadata", [info])]
-        return described(inner, [*limits, *(text for text in found if text)], plural)
+        inner, *infos = get_args(annotation)
+        found = limits(bound for info in infos for bound in getattr(info, "metadata", [info]))
+        return described(inner, [*within, *found], plural)
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) is list:
@@ -155,16 +157,19 @@ def described(annotation: Any, limits: list[str], plural: bool = False) -> str:
     if get_origin(annotation) is tuple:
         return f"list of {len(get_args(annotation))}, each a " + described(get_args(annotation)[0], [])
     if get_args(annotation):  # a union
-        return " or ".join(described(choice, limits) for choice in get_args(annotation) if choice is not type(None))
+        return " or ".join(described(choice, within) for choice in get_args(annotation) if choice is not type(None))
     names = {int: "whole number", float: "number", str: "text", bool: "`true`, `false`"}
-    return " ".join([names[annotation] + "s" * plural, ", ".join(limits)]).strip()
+    return " ".join([names[annotation] + "s" * plural, ", ".join(within)]).strip()
 
 
-def limit(bound: Any) -> str:
-    for kind, sign, attribute in ((Ge, "≥", "ge"), (Gt, ">", "gt"), (Le, "≤", "le"), (Lt, "<", "lt")):
-        if isinstance(bound, kind):
-            return f"{sign} {getattr(bound, attribute):g}"
-    return ""
+def limits(bounds: Iterable[Any]) -> list[str]:
+    """Bounds in words, without those that lie beyond use; of two of a kind the later counts, the tighter one."""
+    found = {}
+    for bound in bounds:
+        for kind, sign, attribute in ((Ge, "≥", "ge"), (Gt, ">", "gt"), (Le, "≤", "le"), (Lt, "<", "lt")):
+            if isinstance(bound, kind) and (value := getattr(bound, attribute)) < BEYOND_USE:
+                found[sign] = f"{sign} {value:g}"
+    return list(found.values())
 
 
 def default(field: FieldInfo) -> str:

@@ -11,6 +11,7 @@ import pytest
 from sealing import unfinish
 
 import seqloom
+from seqloom.cli import main
 from seqloom.files import TEMPORARY
 
 Cli = Callable[..., Any]
@@ -47,6 +48,12 @@ def contents(folder: Path) -> dict[str, bytes]:
         (["model.features.sizze=3"], "unknown key 'model.features.sizze' (did you mean 'size'?)"),
         (["trainning.steps=3"], "unknown key 'trainning' (did you mean 'training'?)"),
         (["model.features.size=-1"], "model.features.size: input should be greater than or equal to 1 (got -1)"),
+        (["model.features.size=4294967296"], "model.features.size: input should be less than or equal to 1000000"),
+        (["model.features.layers=100000"], "model.features.layers: input should be less than or equal to 1000"),
+        ([f"training.steps={10**30}"], "training.steps: input should be less than or equal to 1000000000000000"),
+        ([f"seed={2**64}"], "seed: input should be less than or equal to 1000000000000000"),
+        (["training.epochs=.inf"], "training.epochs: input should be a finite number"),
+        (["training.optimizer.learning_rate=1e39"], "learning_rate: input should be less than or equal to 1000000000"),
         (["model.features.kind=lstmm"], "'lstmm' is not one of the kinds (did you mean 'lstm'?)"),
         (["steps"], "--set steps: write key=value"),
         (["training.device=gpu"], "'gpu' is not a device; training.device and --device take"),
@@ -226,6 +233,8 @@ def test_a_truncated_checkpoint_stops_resuming_and_deleting_it_helps(cli: Cli, d
         (("--strategy", "greedy", "--n-best", 3), "use --strategy beam or sample"),
         (("--min-length", 9, "--max-length", 3), "min_length must be between 0 and max_length (3), not 9"),
         (("--strategy", "beam", "--length-penalty", -1), "length_penalty must be 0 or more"),
+        (("--coverage-penalty", "nan"), "coverage_penalty must be a finite number, not nan"),
+        (("--prompt", "caf\udce9"), r"'caf\udce9' is not text: it has bytes that are not UTF-8"),
         (("--input", "missing.txt"), "no such file: missing.txt"),
         (("--device", "cuda:99"), "device 'cuda:99' was asked for, but torch sees"),
         (("--device", "gpu"), "'gpu' is not a device; training.device and --device take"),
@@ -242,7 +251,17 @@ def test_a_wrong_way_to_decode_is_named(
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--beam", "0"), ("--strategy", "best"), ("--no-such-option",), ("--top-k", "x")]
+    "arguments",
+    [
+        ("--beam", "0"),
+        ("--beam", str(2**31)),
+        ("--n-best", str(2**64)),
+        ("--max-length", str(10**30)),
+        ("--seed", "-1"),
+        ("--strategy", "best"),
+        ("--no-such-option",),
+        ("--top-k", "x"),
+    ],
 )
 def test_a_wrong_option_is_a_usage_error(arguments: tuple[str, ...], cli: Cli, run: Path) -> None:
     done = cli("generate", run, *arguments)
@@ -301,6 +320,25 @@ def test_an_output_that_cannot_be_written_is_a_failure(cli: Cli, run: Path, corp
         assert str(place / "taken") in done.err
         assert len(done.err.splitlines()) == 1
     assert contents(place) == {"taken": b"a file, not a folder"}
+
+
+def test_a_lack_of_memory_is_a_failure_in_one_line(cli: Cli, tiny: list[str], place: Path) -> None:
+    done = cli("train", "lstm", *tiny, "--set", "model.features.size=1000000", "--out", place / "run", "--quiet")
+    assert done.code == 1
+    assert done.error.startswith("not enough memory: ")
+    assert "you tried to allocate 16000000000000 bytes" in done.error
+    assert "lower data.batch_size, the sizes of the model" in done.error
+    assert not list(place.iterdir())
+
+
+def test_a_mistake_of_ours_still_shows_where_it_is(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("seqloom.kinds.load", broken)
+    monkeypatch.setattr("sys.argv", ["seqloom", "score", str(run)])
+    with pytest.raises(RuntimeError, match="a bug"):
+        main()
 
 
 def test_ctrl_c_outside_the_training_loop_exits_with_130(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
+import signal
 import sys
+import threading
 
-from seqloom.cli.app import app
-from seqloom.cli.options import first_process
 from seqloom.errors import SeqloomError
 
 __all__ = ["main"]
+
+LACKS_MEMORY = ("DefaultCPUAllocator", "Storage size calculation overflowed")  # how torch says so on the processor
 
 
 def main() -> None:
@@ -23,15 +28,53 @@ def main() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
+        _listen()
+        _write_anything()
+        from seqloom.cli.app import app
+
         app()
     except SeqloomError as error:
         _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:  # before typer was there
+        sys.exit(130)
+    except MemoryError as error:
+        _fail_for_memory(error)
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError" and not any(sign in str(error) for sign in LACKS_MEMORY):
+            raise
+        _fail_for_memory(error)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         _fail(f"the system refused{where}: {error.strerror or error}", 1)
 
 
+def _listen() -> None:
+    """Let Ctrl-C undo what was begun, and a second one, while that lasts, end the program at once."""
+
+    def pressed(*_: object) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        raise KeyboardInterrupt
+
+    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where Ctrl-C is to be ignored
+    if heard and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, pressed)
+
+
+def _write_anything() -> None:
+    """Let stdout escape, as JSON does, what its encoding does not have: not all names of files are UTF-8."""
+    codecs.register_error("escaped", lambda error: (json.dumps(error.object[error.start : error.end])[1:-1], error.end))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="escaped")
+
+
+def _fail_for_memory(error: Exception) -> None:
+    said = str(error).rpartition("DefaultCPUAllocator: ")[2] or "none is left"
+    _fail(f"not enough memory: {said}; lower data.batch_size, the sizes of the model, --beam or --batch-size", 1)
+
+
 def _fail(message: str, code: int) -> None:
+    from seqloom.cli.options import first_process
+
     if first_process() or code == 1:  # a wrong input is wrong in every process; a failure may be one process's own
         sys.stderr.write(f"error: {' '.join(message.split())}\n")  # one line, even where a library wrote several
     sys.exit(code)

@@ -27,7 +27,7 @@ def compare(
         typer.Option(metavar="KEY=A,B,...", help="One model for each value of a key (repeatable: all combinations)."),
     ] = [],  # noqa: B006 - as above
     tokens: Annotated[
-        int | None, typer.Option(min=1, help="Training tokens for each; the first one's if not given.")
+        int | None, typer.Option(min=1, max=10**15, help="Training tokens for each; the first one's if not given.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/compare"),
     quiet: Quiet = False,

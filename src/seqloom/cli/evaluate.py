@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, load_able, print_json, print_scores, scored_json
+from seqloom.cli.options import COUNTED, HELD, Device, Json, Run, load_able, print_json, print_scores, scored_json
 
 if TYPE_CHECKING:
     from seqloom.metrics.corpus_scores import Scored
@@ -26,10 +26,10 @@ def evaluate(
         typer.Option(help="Pairs: the file of references, line by line with --source; several for several references."),
     ] = None,
     strategy: Annotated[Literal["greedy", "beam", "sample"], typer.Option(help="Pairs: how to decode.")] = "beam",
-    beam: Annotated[int, typer.Option(min=1, help="Pairs: width of the beam.")] = 5,
+    beam: Annotated[int, typer.Option(min=1, max=HELD, help="Pairs: width of the beam.")] = 5,
     length_penalty: Annotated[float, typer.Option(help="Pairs: 0 none, larger favours longer.")] = 0.6,
     coverage_penalty: Annotated[float, typer.Option(help="Pairs: larger favours what looked at all the source.")] = 0.0,
-    max_length: Annotated[int | None, typer.Option(min=1, help="Pairs: at most this many tokens.")] = None,
+    max_length: Annotated[int | None, typer.Option(min=1, max=COUNTED, help="Pairs: at most this many tokens.")] = None,
     replace_unknown: Annotated[
         bool, typer.Option("--replace-unknown", help="Pairs: for <unk>, the word of the source it looked at most.")
     ] = False,

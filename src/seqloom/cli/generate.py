@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, load_able, output_file, read_batches, to_json
+from seqloom.cli.options import (
+    COUNTED,
+    HELD,
+    Beam,
+    Device,
+    Json,
+    Run,
+    Seed,
+    load_able,
+    output_file,
+    read_batches,
+    text,
+    to_json,
+)
 
 if TYPE_CHECKING:
     from seqloom.runs.generation import Decoding, Generated
@@ -23,7 +36,8 @@ DRAWN = 50  # images on a page of attention at most: each stands there once more
 def generate(
     run: Run,
     prompt: Annotated[
-        str | None, typer.Option(help="Go on from this text; translate it, where the run is a model of pairs.")
+        str | None,
+        typer.Option(parser=text, help="Go on from this text; translate it, where the run is a model of pairs."),
     ] = None,
     input: Annotated[str | None, typer.Option(help="The same for each line of this file; - is stdin.")] = None,
     image: Annotated[
@@ -35,23 +49,24 @@ def generate(
         Literal["greedy", "beam", "sample"] | None,
         typer.Option(help="How to choose; language models sample and models of pairs search with a beam if not given."),
     ] = None,
-    beam: Annotated[int, typer.Option(min=1, help="Width of the beam.")] = 5,
+    beam: Beam = 5,
     temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Sample among the K likeliest.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, max=COUNTED, help="Sample among the K likeliest.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Sample among the likeliest that make up this mass.")] = None,
     max_length: Annotated[
-        int | None, typer.Option(min=1, help="At most this many new tokens; 100, or twice the source, if not given.")
+        int | None,
+        typer.Option(min=1, max=COUNTED, help="At most this many new tokens; 100, or twice the source, if not given."),
     ] = None,
-    min_length: Annotated[int, typer.Option(min=0, help="At least this many new tokens.")] = 0,
+    min_length: Annotated[int, typer.Option(min=0, max=COUNTED, help="At least this many new tokens.")] = 0,
     length_penalty: Annotated[float, typer.Option(help="Beam search: 0 none, larger favours longer.")] = 0.6,
     coverage_penalty: Annotated[float, typer.Option(help="Pairs: larger favours what looked at all the source.")] = 0.0,
-    n_best: Annotated[int, typer.Option(min=1, help="How many results for each input.")] = 1,
-    seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 0,
+    n_best: Annotated[int, typer.Option(min=1, max=HELD, help="How many results for each input.")] = 1,
+    seed: Seed = 0,
     unknown: Annotated[bool, typer.Option("--unknown", help="Let the model write <unk>.")] = False,
     replace_unknown: Annotated[
         bool, typer.Option("--replace-unknown", help="Pairs: for <unk>, the word of the source it looked at most.")
     ] = False,
-    prefix: Annotated[str, typer.Option(help="Pairs: what every target shall begin with.")] = "",
+    prefix: Annotated[str, typer.Option(parser=text, help="Pairs: what every target shall begin with.")] = "",
     attention: Annotated[
         Path | None, typer.Option(help="Pairs: draw where the model looked, into this HTML page.")
     ] = None,
@@ -63,7 +78,7 @@ def generate(
         list[str],
         typer.Option(metavar="OTHER:WEIGHT", help="Sort results by log_prob + WEIGHT x log p of this run; repeatable."),
     ] = [],  # noqa: B006
-    batch_size: Annotated[int, typer.Option(min=1, help="Lines decoded together.")] = 512,
+    batch_size: Annotated[int, typer.Option(min=1, max=COUNTED, help="Lines decoded together.")] = 512,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -241,9 +256,9 @@ def _others(option: str, values: list[str], needed: type[Generates], device: str
 
     others = []
     for value in values:
-        other, _, text = value.rpartition(":")
+        other, _, number = value.rpartition(":")
         try:
-            weight = float(text)
+            weight = float(number)
         except ValueError:
             weight = 0.0
         if not (other and weight > 0 and isfinite(weight)):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, load_able, print_json
+from seqloom.cli.options import HELD, Device, Json, Run, Seed, load_able, print_json, text
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Pictures from models of images.")
 
@@ -20,12 +20,12 @@ def images() -> None:
 @app.command()
 def sample(
     run: Run,
-    n: Annotated[int, typer.Option(min=1, help="How many images.")] = 64,
+    n: Annotated[int, typer.Option(min=1, max=HELD, help="How many images.")] = 64,
     out: Annotated[Path, typer.Option(help="The picture, all images on one sheet.")] = Path("samples.png"),
     label: Annotated[
         str | None, typer.Option("--class", help="Draw this class, by name or number, from a model that knows classes.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, other images.")] = 0,
+    seed: Seed = 0,
     device: Device = "auto",
 ) -> None:
     """Draw images from a model.
@@ -56,7 +56,7 @@ def denoise(
     corrupt: Annotated[
         bool, typer.Option("--corrupt", help="The images are clean: add the run's own noise to them first.")
     ] = False,
-    n: Annotated[int, typer.Option(min=1, help="How many images, at most.")] = 12,
+    n: Annotated[int, typer.Option(min=1, max=HELD, help="How many images, at most.")] = 12,
     out: Annotated[Path, typer.Option(help="The picture: what came in above what came out.")] = Path("denoised.png"),
     device: Device = "auto",
 ) -> None:
@@ -90,8 +90,8 @@ def interpolate(
     input: Annotated[
         str | None, typer.Option(help="Images to go between: a folder, an idx file, a bundled set; else held-out ones.")
     ] = None,
-    paths: Annotated[int, typer.Option(min=1, help="How many paths, each between two images.")] = 8,
-    steps: Annotated[int, typer.Option(min=2, help="Images on a path, both ends included.")] = 11,
+    paths: Annotated[int, typer.Option(min=1, max=HELD, help="How many paths, each between two images.")] = 8,
+    steps: Annotated[int, typer.Option(min=2, max=HELD, help="Images on a path, both ends included.")] = 11,
     spherical: Annotated[
         bool, typer.Option("--spherical", help="Along an arc around the middle of the codes, not straight.")
     ] = False,
@@ -118,10 +118,12 @@ def interpolate(
 @app.command()
 def draw(
     run: Run,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to draw, one text or several.")],
-    n: Annotated[int, typer.Option(min=1, help="How many images of each text.")] = 8,
+    texts: Annotated[
+        list[str], typer.Argument(parser=text, metavar="TEXT...", help="What to draw, one text or several.")
+    ],
+    n: Annotated[int, typer.Option(min=1, max=HELD, help="How many images of each text.")] = 8,
     out: Annotated[Path, typer.Option(help="The picture, a row for each text.")] = Path("drawn.png"),
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, other images.")] = 0,
+    seed: Seed = 0,
     temperature: Annotated[float, typer.Option(min=0, help="Below 1 more as one expects, above 1 wilder.")] = 1.0,
     device: Device = "auto",
     json: Json = False,
@@ -142,5 +144,5 @@ def draw(
     if not json:
         typer.echo(str(out))
         return
-    for row, text in enumerate(texts):
-        print_json({"text": text, "out": str(out), "row": row, "images": n})
+    for row, said in enumerate(texts):
+        print_json({"text": said, "out": str(out), "row": row, "images": n})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, load_able, print_json, print_scores, scored_json
+from seqloom.cli.options import COUNTED, Device, Json, Run, load_able, print_json, print_scores, scored_json
 
 if TYPE_CHECKING:
     from seqloom.reports.ngrams import OrderCoverage
@@ -24,7 +24,7 @@ def inspect() -> None:
 def gradients(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, drawn into one picture.")],
     out: Annotated[Path, typer.Option(help="The picture: .svg, .png or .pdf.")] = Path("gradients.svg"),
-    length: Annotated[int, typer.Option(min=2, help="How many words back.")] = 64,
+    length: Annotated[int, typer.Option(min=2, max=COUNTED, help="How many words back.")] = 64,
     initial: Annotated[bool, typer.Option("--initial", help="With the weights before training.")] = False,
     json: Json = False,
 ) -> None:

@@ -7,20 +7,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Json, Run, load_able, print_json
+from seqloom.cli.options import HELD, Beam, Device, Json, Run, Seed, load_able, print_json, text
 
 
 def interpolate(
     run: Run,
-    first: Annotated[str, typer.Argument(metavar="FIRST", help="The sentence to begin with.")],
-    second: Annotated[str, typer.Argument(metavar="SECOND", help="The sentence to end with.")],
-    steps: Annotated[int, typer.Option(min=2, help="How many sentences, the ends included.")] = 7,
+    first: Annotated[str, typer.Argument(parser=text, metavar="FIRST", help="The sentence to begin with.")],
+    second: Annotated[str, typer.Argument(parser=text, metavar="SECOND", help="The sentence to end with.")],
+    steps: Annotated[int, typer.Option(min=2, max=HELD, help="How many sentences, the ends included.")] = 7,
     way: Annotated[
         Literal["linear", "spherical"], typer.Option(help="Straight, or along the sphere that codes lie near.")
     ] = "linear",
     strategy: Annotated[Literal["greedy", "beam", "sample"], typer.Option(help="How to decode.")] = "beam",
-    beam: Annotated[int, typer.Option(min=1, help="Width of the beam.")] = 5,
-    seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 0,
+    beam: Beam = 5,
+    seed: Seed = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:

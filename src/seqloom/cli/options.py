@@ -24,6 +24,23 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Input = Annotated[str, typer.Option(help="A text file, one text per line; - is stdin.")]
+Seed = Annotated[int, typer.Option(min=0, max=10**15, help="Another seed, another result.")]
+
+# Upper bounds, far beyond use, so that no slip of the keyboard ends in a lack of memory or of bits.
+HELD = 10_000  # what is held in memory all at once: hypotheses, images
+COUNTED = 10**6  # what comes one after the other, or is there already: tokens, lines, words
+Beam = Annotated[int, typer.Option(min=1, max=HELD, help="Width of the beam.")]
+
+
+def text(value: str) -> str:
+    """What a person typed, for a model to read; bytes that are not UTF-8 arrive as halves of characters."""
+    from seqloom.errors import UserError
+
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{value!r} is not text: it has bytes that are not UTF-8") from None
+    return value
 
 
 Able = TypeVar("Able", bound="Capability")
@@ -92,5 +109,5 @@ def output_file(name: str) -> Iterator[IO[str]]:
         return
     from seqloom.files import atomic_file
 
-    with atomic_file(Path(name)) as temporary, open(temporary, "w", encoding="utf-8") as file:
+    with atomic_file(Path(name)) as temporary, open(temporary, "w", encoding="utf-8", errors="escaped") as file:
         yield file

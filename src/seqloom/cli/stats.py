@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seqloom.cli.options import Json, print_json
+from seqloom.cli.options import COUNTED, Json, print_json
 
 if TYPE_CHECKING:
     from seqloom.text.statistics import CorpusStatistics
@@ -21,7 +21,7 @@ def stats(
         Literal["auto", "line", "paragraph", "file"], typer.Option(help="What counts as one text.")
     ] = "auto",
     field: Annotated[str, typer.Option(help="The key of the text in JSONL records.")] = "text",
-    top: Annotated[int, typer.Option(min=1, help="How many of the most frequent to list.")] = 10,
+    top: Annotated[int, typer.Option(min=1, max=COUNTED, help="How many of the most frequent to list.")] = 10,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Count The and the together.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw rank against frequency into this .svg, .png or .pdf.")] = None,
     json: Json = False,

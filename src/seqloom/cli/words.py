@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.options import Json, print_json
+from seqloom.cli.options import COUNTED, Json, print_json, text
 
 if TYPE_CHECKING:
     from seqloom.models.word_vectors import Near
@@ -18,7 +18,7 @@ Vectors = Annotated[
     Path,
     typer.Argument(metavar="RUN|FILE", help="A run of word vectors, or a word2vec file (text or binary, .gz too)."),
 ]
-Number = Annotated[int, typer.Option("--number", "-n", min=1, help="How many words.")]
+Number = Annotated[int, typer.Option("--number", "-n", min=1, max=COUNTED, help="How many words.")]
 
 
 @app.callback()
@@ -29,7 +29,7 @@ def words() -> None:
 @app.command()
 def neighbours(
     run: Vectors,
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words to look up.")],
+    words: Annotated[list[str], typer.Argument(parser=text, metavar="WORD...", help="Words to look up.")],
     number: Number = 10,
     json: Json = False,
 ) -> None:
@@ -54,9 +54,9 @@ def neighbours(
 @app.command()
 def analogy(
     run: Vectors,
-    a: Annotated[str, typer.Argument(metavar="A")],
-    b: Annotated[str, typer.Argument(metavar="B")],
-    c: Annotated[str, typer.Argument(metavar="C")],
+    a: Annotated[str, typer.Argument(parser=text, metavar="A")],
+    b: Annotated[str, typer.Argument(parser=text, metavar="B")],
+    c: Annotated[str, typer.Argument(parser=text, metavar="C")],
     number: Number = 5,
     json: Json = False,
 ) -> None:
@@ -79,8 +79,8 @@ def analogy(
 @app.command()
 def similarity(
     run: Vectors,
-    a: Annotated[str, typer.Argument(metavar="A")],
-    b: Annotated[str, typer.Argument(metavar="B")],
+    a: Annotated[str, typer.Argument(parser=text, metavar="A")],
+    b: Annotated[str, typer.Argument(parser=text, metavar="B")],
     json: Json = False,
 ) -> None:
     """The cosine of the angle between the vectors of two words.
@@ -106,7 +106,9 @@ def evaluate(
         typer.Option(help="Word pairs with people's judgements: WordSim-353, SimLex-999 (repeatable)."),
     ] = None,
     analogies: Annotated[list[Path] | None, typer.Option(help="Questions: questions-words.txt (repeatable).")] = None,
-    vocabulary: Annotated[int, typer.Option(min=1, help="Only the so many most frequent words count.")] = 300_000,
+    vocabulary: Annotated[
+        int, typer.Option(min=1, max=COUNTED, help="Only the so many most frequent words count.")
+    ] = 300_000,
     json: Json = False,
 ) -> None:
     """How word vectors agree with people's judgements of likeness, and how many analogies they complete.
@@ -155,7 +157,7 @@ def draw_map(
     words: Annotated[
         Path | None, typer.Option(help="A file of words to draw, separated by white space; else frequent words.")
     ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=5, help="How many frequent words.")] = 300,
+    number: Annotated[int, typer.Option("--number", "-n", min=5, max=COUNTED, help="How many frequent words.")] = 300,
     json: Json = False,
 ) -> None:
     """Draw words on a plane, those with similar vectors near each other (PCA, spread evenly).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from seqloom.decoding import LENGTH_PENALTY, Greedy, Hypothesis, Limits, Sampler, beam_search, generate
 from seqloom.decoding.prompts import Prompt
 from seqloom.decoding.protocol import StepModel
-from seqloom.errors import UserError
+from seqloom.errors import ConfigError, UserError
 from seqloom.metrics.likelihood import Likelihood
 from seqloom.text.tokenizer import Tokenizer
 
@@ -81,6 +82,10 @@ class Decoding:
     """Whether `<unk>` may be written."""
     replace_unknown: bool = False
     """With a source: where the model would write `<unk>`, write the word of the source it looked at most."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.coverage_penalty):
+            raise ConfigError(f"coverage_penalty must be a finite number, not {self.coverage_penalty}")
 
     def limits(self, max_length: int = MAX_LENGTH) -> Limits:
         """The length limits, with this one where none was given."""

@@ -9,18 +9,21 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 if TYPE_CHECKING:
     from seqloom.config.schema.run import RunConfig
 
-Size = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
+# Every number has an upper bound, far beyond use, so that no slip of the keyboard ends in a lack of memory or of bits.
+Size = Annotated[int, Field(ge=1, le=1_000_000)]  # what memory is taken for: widths, rows, samples
+Layers = Annotated[int, Field(ge=1, le=1000)]
+Times = Annotated[int, Field(ge=1, le=10**15)]  # what is only counted: steps, tokens
+Count = Annotated[int, Field(ge=0, le=10**15)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Fraction = Annotated[float, Field(gt=0.0, lt=1.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Positive = Annotated[float, Field(gt=0.0)]
-NonNegative = Annotated[float, Field(ge=0.0)]
+Positive = Annotated[float, Field(gt=0.0, le=1e9)]
+NonNegative = Annotated[float, Field(ge=0.0, le=1e9)]
 Start = Literal["spectral", "orthogonal", "uniform"]
 
 
 class Schema(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from seqloom.config.schema.base import DataPart, Fraction, Positive, Probability, Size
+from seqloom.config.schema.base import DataPart, Fraction, Positive, Probability, Size, Times
 
 
 class FileData(DataPart):
@@ -75,11 +75,11 @@ class PairData(FileData):
     """The key that holds the source in a JSONL record."""
     target_field: str = "target"
     """The key that holds the target in a JSONL record, or a list of references."""
-    max_length: Size | None = 256
+    max_length: Times | None = 256
     """Training pairs with more tokens on either side are left out (and counted)."""
     max_ratio: Positive | None = None
     """Training pairs of which one side has more than this many times the tokens of the other are left out."""
-    batch_tokens: Size = 4096
+    batch_tokens: Times = 4096
     """Tokens in a batch, padding counted: rows times the longest source or target; under torchrun, in each process."""
 
 
@@ -95,7 +95,7 @@ class TaggedData(FileData):
     """The column of the word, the first being 0; negative numbers count from the last."""
     tag_column: int = -1
     """The column of the tag."""
-    batch_tokens: Size = 1024
+    batch_tokens: Times = 1024
     """Words in a batch, padding counted; under torchrun, in each process."""
 
 
@@ -112,7 +112,7 @@ class LabelledData(FileData):
     """The key that holds the label in a JSONL record."""
     text_field: str = "text"
     """The key that holds the text in a JSONL record."""
-    batch_tokens: Size = 2048
+    batch_tokens: Times = 2048
     """Words in a batch, padding counted; under torchrun, in each process."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Count, ModelPart, Probability, Schema, Size
+from seqloom.config.schema.base import Count, Layers, ModelPart, Probability, Schema, Size
 from seqloom.config.schema.data import TextData
 from seqloom.config.schema.objectives import OwnLossObjective
 from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
@@ -26,9 +26,9 @@ class CharacterInput(Schema):
     """How many characters the filters see at a time."""
     filters: Annotated[list[Size], Field(min_length=1)] = [16, 32, 64, 96, 128]  # noqa: RUF012
     """How many filters there are of each width."""
-    highways: Count = 1
+    highways: Annotated[Count, Field(le=1000)] = 1
     """Highway layers above the filters (Srivastava et al. 2015)."""
-    max_length: Annotated[int, Field(ge=3)] = 20
+    max_length: Annotated[Size, Field(ge=3)] = 20
     """Bytes of a word that are read, with a mark at its beginning and one at its end; longer words are cut."""
 
     def check_keys(self) -> None:
@@ -52,7 +52,7 @@ class ElmoConfig(ModelPart):
     """Where the context-free vector of a word comes from."""
     size: Size = 128
     """Length of the vectors of either direction, in every layer; `embed` gives twice as many numbers."""
-    layers: Size = 2
+    layers: Layers = 2
     """LSTM layers of either direction; from the second on, each adds to what it reads."""
     cells: Size | None = None
     """Memory cells of a layer, when there are more than `size`: what it gives out is then projected (Sak et al. 2014).

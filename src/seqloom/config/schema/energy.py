@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Probability, Schema, Size
+from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Probability, Schema, Size, Times
 from seqloom.config.schema.data import ImageData
 from seqloom.config.schema.objectives import ClampedAndFreeObjective, ContrastiveDivergenceObjective
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AnnealingConfig(Schema):
-    chains: Annotated[int, Field(ge=2)] = 100
+    chains: Annotated[Size, Field(ge=2)] = 100
     """Independent chains: the error bars come from how far they disagree."""
     steps: Size = 10_000
     """Temperatures on the way from independent pixels to the model: more are slower and closer to the truth."""
@@ -61,7 +61,7 @@ class UpDownConfig(Schema):
     """Passes over the images by the up-down algorithm after the layers are trained; 0 leaves it out."""
     learning_rate: Positive = 0.01
     """Of these passes; it falls to 0."""
-    steps: Size = 3
+    steps: Times = 3
     """Steps of Gibbs sampling in the top machine for each update."""
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Count, ModelPart, Probability, Schema, Size
+from seqloom.config.schema.base import Count, Layers, ModelPart, Probability, Schema, Size
 from seqloom.config.schema.data import LabelledData, TaggedData
 from seqloom.config.schema.objectives import OwnLossObjective
 
@@ -53,7 +53,7 @@ class TaggerConfig(LabellerConfig):
 
     kind: Literal["tagger"] = "tagger"
     """A tag for every word: features, a bidirectional LSTM, and an output layer over tags."""
-    layers: Size = 1
+    layers: Layers = 1
     """LSTM layers."""
     dropout: Probability = 0.5
     """Dropout on the features and on what the LSTM gives out."""
@@ -71,7 +71,7 @@ class ClassifierConfig(LabellerConfig):
 
     kind: Literal["classifier"] = "classifier"
     """A label for every text: features, LSTM layers, one vector for all words, and a softmax over labels."""
-    layers: Count = 1
+    layers: Annotated[Count, Field(le=1000)] = 1
     """Bidirectional LSTM layers; 0 pools the features themselves."""
     pooling: Literal["max", "mean"] = "max"
     """How the vectors of all words become one: the largest of each number, or their mean."""

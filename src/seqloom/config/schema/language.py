@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import ModelPart, Probability, Schema, Size, Start
+from seqloom.config.schema.base import Layers, ModelPart, Probability, Schema, Size, Start
 from seqloom.config.schema.data import TextData
 from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncationObjective
 from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
@@ -43,7 +43,7 @@ class FeedForwardFeatures(Schema):
     """How many words it sees (N - 1 of an N-gram)."""
     size: Size = 256
     """Size of the hidden layers and of the features."""
-    layers: Size = 1
+    layers: Layers = 1
     """Hidden layers."""
     dropout: Probability = 0.0
     """Dropout on hidden layers and features."""
@@ -54,9 +54,9 @@ class ConvolutionFeatures(Schema):
     """Causal gated convolutions (Dauphin et al. 2017) with residuals; dilation doubles from layer to layer."""
     size: Size = 256
     """Channels of every layer, and size of the features."""
-    layers: Size = 4
+    layers: Layers = 4
     """Layers; with dilation each doubles how far back they see."""
-    kernel: Annotated[int, Field(ge=2)] = 3
+    kernel: Annotated[Size, Field(ge=2)] = 3
     """How many inputs each output of a layer sees."""
     dilated: bool = True
     """Layer l skips 2^l steps; otherwise all see neighbours."""
@@ -67,7 +67,7 @@ class ConvolutionFeatures(Schema):
 class RecurrentFeatures(Schema):
     size: Size = 256
     """Size of the hidden state."""
-    layers: Size = 1
+    layers: Layers = 1
     """Recurrent layers, one above the other."""
     output_size: Size | None = None
     """Size of the last layer, when it differs (to tie a smaller embedding)."""

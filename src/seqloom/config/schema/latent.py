@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Schema, Size
+from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Schema, Size, Times
 from seqloom.config.schema.data import ImageData
 from seqloom.config.schema.objectives import ElboObjective, ImportanceObjective, OwnLossObjective
 
@@ -97,7 +97,7 @@ class MixtureConfig(ModelPart):
     """A mixture of independent Bernoulli pixels, fitted by EM: a single hidden number behind each image."""
     components: Size = 50
     """How many values the hidden number has."""
-    iterations: Size = 100
+    iterations: Times = 100
     """Rounds of EM, at most."""
     tolerance: NonNegative = 1e-3
     """Stop when a round gains fewer nats per image."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Fraction, NonNegative, Probability, Schema, Share, Size
+from seqloom.config.schema.base import Fraction, NonNegative, Probability, Schema, Share, Size, Times
 
 
 class LikelihoodObjective(Schema):
@@ -107,7 +107,7 @@ class TextElboObjective(BoundObjective):
 class ContrastiveDivergenceObjective(Schema):
     kind: Literal["contrastive-divergence"] = "contrastive-divergence"
     """Data against what Gibbs sampling makes of it (Hinton 2002)."""
-    steps: Size = 1
+    steps: Times = 1
     """Steps of Gibbs sampling for each update: the k of CD-k."""
     persistent: bool = False
     """Go on with the chains of the last update (PCD, Tieleman 2008) instead of beginning at the data (CD)."""

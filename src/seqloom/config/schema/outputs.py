@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from seqloom.config.schema.base import Schema, Size
+from seqloom.config.schema.base import NonNegative, Schema, Size
 
 
 class SoftmaxOutput(Schema):
@@ -37,7 +37,7 @@ class AdaptiveOutput(Schema):
     """Clusters of rare words, with fewer dimensions (Grave et al. 2017)."""
     cutoffs: list[Size] = []  # noqa: RUF012 - pydantic copies it
     """Where clusters begin, as ranks by frequency; if not given, where the words before are 80 and 95 % of the text."""
-    shrink: Annotated[float, Field(ge=1.0)] = 4.0
+    shrink: Annotated[NonNegative, Field(ge=1.0)] = 4.0
     """By how much each cluster has fewer dimensions than the one before."""
 
     @field_validator("cutoffs")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import ModelPart, Probability, Schema, Size
+from seqloom.config.schema.base import Layers, ModelPart, Positive, Probability, Schema, Size
 from seqloom.config.schema.data import PairData
 from seqloom.config.schema.language import EmbeddingConfig
 from seqloom.config.schema.objectives import ScheduledSamplingObjective, TeacherForcingObjective
@@ -79,7 +79,7 @@ class RecurrentEncoderConfig(Schema):
     """Recurrent layers (Elman 1990; Hochreiter & Schmidhuber 1997; Cho et al. 2014)."""
     size: Size = 256
     """Size of the states, both directions together."""
-    layers: Size = 1
+    layers: Layers = 1
     """Recurrent layers, one above the other."""
     bidirectional: bool = True
     """Read the source both ways; each direction gives half of the states' size."""
@@ -92,7 +92,7 @@ class ConvolutionShape(Schema):
 
     size: Size = 256
     """Channels of every layer."""
-    layers: Size = 4
+    layers: Layers = 4
     """Layers."""
     dropout: Probability = 0.0
     """Dropout on what each layer reads and on what comes out."""
@@ -126,7 +126,7 @@ class RecurrentDecoderConfig(Schema):
     """Recurrent layers that begin with what the encoder knows of the whole source."""
     size: Size = 256
     """Size of the states."""
-    layers: Size = 1
+    layers: Layers = 1
     """Recurrent layers, one above the other."""
     dropout: Probability = 0.0
     """Dropout between layers and on the features."""
@@ -145,7 +145,7 @@ class RecurrentDecoderConfig(Schema):
 class ConvolutionDecoderConfig(ConvolutionShape):
     kind: Literal["convolution"] = "convolution"
     """Gated convolutions over the words so far, attention in every layer (Gehring et al. 2017)."""
-    kernel: Annotated[int, Field(ge=2)] = 3
+    kernel: Annotated[Size, Field(ge=2)] = 3
     """How many words each output of a layer sees."""
     attention: AttentionConfig = DotAttention()
     """How each layer looks at the source."""
@@ -183,7 +183,7 @@ class SelectiveCopying(Schema):
     can be copied (Gehrmann et al. 2018)."""
     threshold: Probability = 0.1
     """Words that the selector finds less probable than this are not copied."""
-    weight: Annotated[float, Field(gt=0.0)] = 1.0
+    weight: Positive = 1.0
     """What the selector's cross-entropy per source word counts beside that of a target word."""
 
 

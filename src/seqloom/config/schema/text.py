@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Schema, Size
+from seqloom.config.schema.base import Schema, Times
 
 
 class LearnedText(Schema):
@@ -20,9 +20,9 @@ class LearnedText(Schema):
 class CountedText(LearnedText):
     """What tokenisers share whose vocabulary is what they count."""
 
-    min_count: Size = 1
+    min_count: Times = 1
     """Rarer tokens become `<unk>`."""
-    max_size: Size | None = None
+    max_size: Times | None = None
     """Keep at most this many tokens (and the four special symbols)."""
 
 
@@ -44,16 +44,16 @@ class CharacterText(CountedText):
 class BpeText(LearnedText):
     kind: Literal["bpe"] = "bpe"
     """Byte-level byte-pair encoding: nothing is ever unknown, and decoding gives back the exact text."""
-    max_size: Annotated[int, Field(ge=260)] = 8000
+    max_size: Annotated[Times, Field(ge=260)] = 8000
     """Subwords in the vocabulary; 256 bytes and four special symbols at least."""
-    min_count: Size = 2
+    min_count: Times = 2
     """How often a pair of pieces must be seen to become one."""
 
 
 class UnigramText(LearnedText):
     kind: Literal["unigram"] = "unigram"
     """Subwords of a unigram language model (Kudo 2018)."""
-    max_size: Annotated[int, Field(ge=8)] = 8000
+    max_size: Annotated[Times, Field(ge=8)] = 8000
     """Subwords in the vocabulary, the special symbols included."""
 
 

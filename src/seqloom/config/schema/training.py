@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Count, Fraction, NonNegative, Positive, Probability, Schema, Size
+from seqloom.config.schema.base import Count, Fraction, NonNegative, Positive, Probability, Schema, Size, Times
 
 
 class OptimizerConfig(Schema):
@@ -41,14 +41,14 @@ class AveragingConfig(Schema):
     al. 2018); `checkpoints`: the mean of the last `last` checkpoints, at the end."""
     decay: Fraction = 0.999
     """exponential: the weight of the average so far."""
-    patience: Size = 5
+    patience: Times = 5
     """triggered: start when this many validations did not beat the best before them."""
-    last: Size = 5
+    last: Times = 5
     """checkpoints: how many."""
 
 
 class TrainingConfig(Schema):
-    steps: Size | None = None
+    steps: Times | None = None
     """Optimiser steps; one of `steps` and `epochs` bounds the training, one epoch if neither is given."""
     epochs: Positive | None = None
     """Passes over the training text; a fraction is allowed."""
@@ -66,15 +66,15 @@ class TrainingConfig(Schema):
     """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
     sharded: bool = False
     """Under torchrun: shard parameters and optimiser state (FSDP2) instead of replicating them (DDP)."""
-    log_every: Size = 20
+    log_every: Times = 20
     """Steps between lines of `metrics.jsonl`."""
-    validate_every: Size | None = None
+    validate_every: Times | None = None
     """Steps between validations; once per epoch when not given."""
-    checkpoint_every: Size | None = None
+    checkpoint_every: Times | None = None
     """Steps between checkpoints; when not given, at validations, but not more than twice a minute."""
-    keep: Size = 2
+    keep: Times = 2
     """How many checkpoints to keep beside the best one."""
-    patience: Size | None = None
+    patience: Times | None = None
     """Stop when this many validations in a row brought no improvement."""
     tensorboard: bool = False
     """Also write TensorBoard events (needs the `track` extra)."""

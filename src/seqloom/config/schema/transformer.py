@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from seqloom.config.schema.base import Positive, Probability, Schema, Size
+from seqloom.config.schema.base import Layers, Positive, Probability, Schema, Size
 
 InnerActivation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "silu"]
 PositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]
@@ -15,7 +15,7 @@ class TransformerShape(Schema):
 
     size: Size = 256
     """Size of the vectors between layers, and of what comes out; a multiple of `heads`, unless `head_size` is given."""
-    layers: Size = 4
+    layers: Layers = 4
     """Layers, each attention and a position-wise network."""
     heads: Size = 4
     """Attention heads."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Size
+from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Size, Times
 from seqloom.config.schema.data import TextData
 
 
@@ -34,12 +34,12 @@ class Word2VecConfig(ModelPart):
     """The first rate; when not given 0.025, and 0.25 for cbow with the mean, whose gradient is shared by the window."""
     final_rate: NonNegative = 1e-4
     """The last rate; in between it falls evenly by the words read."""
-    passes: Size = 5
+    passes: Times = 5
     """How often the text is read."""
-    threads: Size | None = None
+    threads: Annotated[Size, Field(le=1000)] | None = None
     """Threads, which share the vectors without locks; all cores when not given. With 1, the same seed gives the same
     vectors."""
-    batch: Annotated[int, Field(ge=100)] = 10_000
+    batch: Annotated[Times, Field(ge=100)] = 10_000
     """Tokens that a thread takes at a time; a sentence ends where they do."""
     context: Literal["mean", "sum"] = "mean"
     """cbow: what the vectors of a window are made into."""
