@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from seqloom.config.schema.word2vec import Word2VecConfig
+from seqloom.errors import TrainingError
 from seqloom.models.word2vec.decisions import noise_decisions, tree_decisions
 from seqloom.models.word2vec.fitting import count_tokens, learn_pass, mean_loss
 from seqloom.models.word2vec.model import Word2Vec
@@ -209,6 +210,16 @@ def test_the_loss_falls_and_held_out_loss_learns_nothing() -> None:
     assert mean_loss(model, tokens) < 0.9 * before
     near = model.word_vectors([str(word) for word in range(30)]).neighbours("3", 9)
     assert {word for word, _ in near} == {str(word) for word in range(10)} - {"3"}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("batch", [100, 10_000])  # the loss of a single batch is that before its own steps
+def test_vectors_that_diverge_are_a_failure_that_names_the_rate(batch: int, threads: int) -> None:
+    tokens = text_of(*(np.random.default_rng(5).integers(0, 40, 9).tolist() for _ in range(300)))
+    config = Word2VecConfig(size=8, subsample=0, learning_rate=1e6)
+    model = Word2Vec.begin(config, count_tokens(tokens, 40), seed=0)
+    with pytest.raises(TrainingError, match=r"Lower model.learning_rate \(now 1e\+06\)"):
+        list(learn_pass(model, tokens, batch, (1e6, 1e6), (0,), threads))
 
 
 def test_one_thread_gives_the_same_vectors_again() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -18,6 +19,7 @@ from watching import Training, figures, same_result, until
 
 from seqloom.files import TEMPORARY
 from seqloom.training.checkpoints import CheckpointFolder
+from seqloom.training.interrupts import Interrupts
 
 Start = Callable[..., Training]
 
@@ -129,6 +131,18 @@ def test_a_signal_saves_first_and_resuming_is_exact(
 
     assert start("train", eventful, "--out", run, "--resume").wait() == 0
     assert same_result(run, uninterrupted(60))
+
+
+@pytest.mark.parametrize(("before", "heard"), [(signal.SIG_DFL, signal.SIGHUP), (signal.SIG_IGN, None)])
+def test_a_terminal_that_goes_away_stops_training_but_not_under_nohup(before: Any, heard: int | None) -> None:
+    outside = signal.signal(signal.SIGHUP, before)
+    try:
+        with Interrupts() as interrupts:
+            signal.raise_signal(signal.SIGHUP)
+        assert interrupts.number == heard
+        assert signal.getsignal(signal.SIGHUP) is before
+    finally:
+        signal.signal(signal.SIGHUP, outside)
 
 
 # ------------------------------------------------------------------------------------------------------ full disk

@@ -58,8 +58,8 @@ def seqloom(
       seqloom train lstm --set data.train=my.txt           your own text
       seqloom generate runs/lstm --prompt "Once upon"      what it learned
 
-    Exit codes: 0 done, 1 failed, 2 bad usage or input, 130 or 143 interrupted by Ctrl-C or SIGTERM (training saves
-    first).
+    Exit codes: 0 done, 1 failed, 2 bad usage or input, 129, 130 or 143 interrupted by SIGHUP, Ctrl-C or SIGTERM
+    (training saves first).
     """
 
 

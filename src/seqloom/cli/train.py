@@ -22,7 +22,8 @@ def train(
 ) -> None:
     """Train a model into a run folder.
 
-    Ctrl-C and SIGTERM finish the step, save a checkpoint and exit with 130 and 143; --resume goes on from there.
+    Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint and exit with 130, 143 and 129; --resume goes on from
+    there.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: finish the step, save, then leave."""
+"""Ctrl-C, SIGTERM and SIGHUP: finish the step, save, then leave."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from seqloom.errors import SeqloomError
 
 
 class Interrupted(SeqloomError):
-    """Training was told to stop; a checkpoint was saved. Exit code 130 after Ctrl-C, 143 after SIGTERM."""
+    """Training was told to stop; a checkpoint was saved. Exit code 130 after Ctrl-C, 143 after SIGTERM, 129 after
+    SIGHUP."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -19,7 +20,10 @@ class Interrupted(SeqloomError):
 
 
 class Interrupts:
-    """Inside this block the two signals only raise a flag; a second Ctrl-C ends the program at once."""
+    """Inside this block the signals only raise a flag; a second Ctrl-C ends the program at once.
+
+    SIGHUP comes when the terminal goes away; under nohup it is ignored, and stays so.
+    """
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -27,7 +31,8 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            hang_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+            for number in (signal.SIGINT, signal.SIGTERM, *hang_up):
                 self._previous[number] = signal.signal(number, self._raised)
         return self
 

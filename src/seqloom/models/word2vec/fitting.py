@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from seqloom.errors import TrainingError
 from seqloom.models.word2vec.model import Word2Vec
 from seqloom.text.special import SPECIALS
 
@@ -42,7 +43,8 @@ def learn_pass(
     """Read the text once, some tokens at a time, while the rate falls evenly from the first to the second.
 
     Batches are handed out in order and come back in order. Chance follows from the seed and a batch's place alone: with
-    one thread the same seed gives the same vectors. A sentence ends where a batch does.
+    one thread the same seed gives the same vectors. A sentence ends where a batch does. Vectors that are no longer
+    finite end it with a `TrainingError`.
     """
     total = len(tokens)
 
@@ -53,17 +55,26 @@ def learn_pass(
         some = np.asarray(tokens[start : start + batch]).astype(np.int32)
         own_seed = np.random.SeedSequence((*seed, start)).generate_state(1, np.uint64)[0]
         loss, predictions = model.learn(some, rate(start), rate(start + len(some)), own_seed)
+        _refuse_divergence(model, math.isfinite(loss))
         return LearnedBatch(len(some), loss, predictions)
 
     starts = range(0, total, batch)
     if threads == 1:
         yield from map(learn, starts)
-        return
-    pool = ThreadPoolExecutor(threads)
-    try:
-        yield from pool.map(learn, starts)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    else:
+        pool = ThreadPoolExecutor(threads)
+        try:
+            yield from pool.map(learn, starts)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    _refuse_divergence(model, bool(np.isfinite(model.vectors).all() and np.isfinite(model.outputs).all()))
+
+
+def _refuse_divergence(model: Word2Vec, finite: bool) -> None:
+    if not finite:
+        raise TrainingError(
+            f"the word vectors are no longer finite. Lower model.learning_rate (now {model.config.first_rate:g})."
+        )
 
 
 def mean_loss(model: Word2Vec, tokens: Tokens, threads: int = 1) -> float:
