@@ -8,6 +8,7 @@ import re
 import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "seqloom"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 # ------------------------------------------------------------------------------------------------- dependencies
@@ -26,28 +26,25 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def requirement_name(requirement: str) -> str:
-    match = re.match(r"[A-Za-z0-9._-]+", requirement)
-    assert match, requirement
-    return canonical(match[0])
-
-
-def pins() -> dict[str, str]:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in lines if line and not line.startswith("#")]
-    return {canonical(name): version for name, version in (row.split("==") for row in rows)}
+def pins() -> dict[str, list[str]]:
+    """What stands in constraints.txt after the name of each package: its version, then its hashes."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    rows = [re.split(r"==| +", line) for line in lines if line and not line.startswith("#")]
+    assert len(rows) == len({canonical(name) for name, *_ in rows})
+    return {canonical(name): rest for name, *rest in rows}
 
 
 def test_every_dependency_is_pinned():
-    extras = PROJECT["optional-dependencies"].values()
-    asked = {requirement_name(row) for rows in (PROJECT["dependencies"], *extras) for row in rows} - {"seqloom"}
-    assert asked - set(pins()) == set()
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, build = pyproject["project"], pyproject["build-system"]["requires"]
+    asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values()), *build]
+    assert {canonical(Requirement(row).name) for row in asked} - set(pins()) == set()
 
 
 def test_what_the_dependencies_bring_along_is_pinned():
     pinned = pins()
     missing = set()
-    for name in pinned.keys() - {"torch"}:  # a build for GPUs brings its CUDA libraries, and pins them itself
+    for name in pinned:
         try:
             rows = requires(name) or []
         except PackageNotFoundError:  # of an extra that is not installed here
@@ -61,8 +58,9 @@ def test_what_the_dependencies_bring_along_is_pinned():
     assert not missing, missing
 
 
-def test_pins_are_plain_versions():
-    assert {name: version for name, version in pins().items() if not re.fullmatch(r"[0-9][0-9a-z.]*", version)} == {}
+def test_every_pin_is_a_plain_version_with_hashes():
+    shape = re.compile(r"[0-9][0-9a-z.]*( --hash=sha256:[0-9a-f]{64})+")
+    assert [name for name, rest in pins().items() if not shape.fullmatch(" ".join(rest))] == []
 
 
 # -------------------------------------------------------------------------------------------------------- pickle
