@@ -1,7 +1,7 @@
 """Every kind of run, in one list: how each is trained within a second, and what can be asked of it.
 
 A kind that the configuration knows and `CASES` does not fails `test_runs.py`. Paths are those of the folder that
-`conftest.py` makes: tiny corpora, and runs by the names of their cases in `runs/`.
+`workshop.py` makes: tiny corpora, and runs by the names of their cases in `runs/`.
 """
 
 from __future__ import annotations

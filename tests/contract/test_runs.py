@@ -24,6 +24,7 @@ import torch
 from kinds import CASES, FAULTS, FIRST, VERBS, Case, known_kinds
 from questions import TEXTS
 from sealing import unfinish
+from workshop import TIMING
 
 import seqloom
 from seqloom.errors import ConfigError, UserError
@@ -33,7 +34,6 @@ from seqloom.training.trainer import Trainer
 Cli = Callable[..., Any]
 DATA = ("text", "pairs", "tagged", "labelled", "images", "captions")
 PATHS = ("judge", "run", "vectors", "start")  # keys of the configuration that take any string
-TIMING = {"seconds", "tokens_per_second", "crc32"}
 
 
 @pytest.fixture(autouse=True)
