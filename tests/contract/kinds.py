@@ -7,8 +7,10 @@ A kind that the configuration knows and `CASES` does not fails `test_runs.py`. P
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import questions as ask
@@ -82,6 +84,13 @@ class Case:
         if self.sample is not None:
             found["sample"] = self.sample(trained, 1)
         return found
+
+    def command(self, verb: str, folder: Path) -> list[str]:
+        """A verb with arguments for its run, or with those of other runs where it lacks the verb; what is written goes
+        into a folder."""
+        arguments = self.arguments.get(verb, VERBS[verb]) if verb in self.verbs else VERBS[verb]
+        places = [part.replace("OUT", str(folder / "out")) for part in shlex.split(arguments)]
+        return [*verb.split(), f"runs/{self.name}", *places]
 
     def variant(self, name: str, *settings: str, **changes: Any) -> Case:
         """The same with other settings on top, under another name."""

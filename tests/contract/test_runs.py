@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import shlex
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -408,19 +407,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
 # ------------------------------------------------------------------------------------------------------ command line
 
 
-def command(run: Any, verb: str, folder: Path) -> list[str]:
-    """A verb with arguments for a run; what it writes goes into a folder."""
-    arguments = run.case.arguments.get(verb, VERBS[verb]) if verb in run.case.verbs else VERBS[verb]
-    return [
-        *verb.split(),
-        str(run.path),
-        *(part.replace("OUT", str(folder / "out")) for part in shlex.split(arguments)),
-    ]
-
-
 @of_verbs(has=True)
 def test_a_verb_that_a_run_has(run: Any, verb: str, cli: Cli, tmp_path: Path) -> None:
-    words = command(run, verb, tmp_path)
+    words = run.case.command(verb, tmp_path)
     done = cli(*words)
     assert done.code == 0, done.err
     assert "Traceback" not in done.err
@@ -432,7 +421,7 @@ def test_a_verb_that_a_run_has(run: Any, verb: str, cli: Cli, tmp_path: Path) ->
 @of_verbs(has=False)
 def test_a_verb_that_a_run_lacks_is_answered_with_one_sentence(run: Any, verb: str, cli: Cli, tmp_path: Path) -> None:
     before = written(run.path)
-    done = cli(*command(run, verb, tmp_path))
+    done = cli(*run.case.command(verb, tmp_path))
     assert done.code == 2
     assert re.search(rf"{re.escape(str(run.path))}(?![\w/])|'{run.case.kind}'", done.error)
     assert written(run.path) == before

@@ -6,7 +6,10 @@ All that a child could need is imported here, before the server forks; nothing o
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import resource
+import signal
 import sys
 from dataclasses import fields, is_dataclass
 from errno import ENOSPC
@@ -21,9 +24,14 @@ from kinds import CASES
 from numba.core.registry import cpu_target
 
 import seqloom
+import seqloom.cli
 import seqloom.cli.app
 import seqloom.interop
+from seqloom import training
+from seqloom.files import sha256, write_json, write_text
 from seqloom.kinds import kind_named, kind_names
+from seqloom.reports import ladder_page
+from seqloom.reports.run_report import write_run_report
 from seqloom.runs.folder import RunFolder
 
 for kind in kind_names():
@@ -38,6 +46,8 @@ os.fsync = lambda descriptor: None  # the disk keeps what a killed process wrote
 FEW_STEPS = ("training.steps=6", "training.validate_every=3", "training.checkpoint_every=2", "training.log_every=1")
 """On top of the cases that are trained step by step: three checkpoints, the oldest of which is deleted again."""
 
+MEMORY = 16 << 30  # bytes of addresses, most of which torch takes for itself and never uses
+
 DISTURBANCES = {
     "nothing": lambda _: events.nothing,
     "kill": events.kill_at,
@@ -48,10 +58,8 @@ DISTURBANCES = {
 
 def train(name: str, out: str, resume: bool = False, disturbance: str = "nothing", at: int = 0) -> list[str]:
     """Train a case into a folder; the file events in it."""
-    case = _case(name)
-    settings = case.settings if case.at_once else (*case.settings, *FEW_STEPS)
     seen = events.watch(Path(out), DISTURBANCES[disturbance](at))
-    seqloom.train(case.preset, settings, out, resume=resume, report=False)
+    seqloom.train(_case(name).preset, _settings(name), out, resume=resume, report=False)
     return seen
 
 
@@ -64,17 +72,69 @@ def ask(name: str, folder: str, only_finished: bool = False) -> str | None:
     return digest(_case(name).outputs(trained))
 
 
-def command(*words: str, read_only: str = "") -> None:
-    """Call `seqloom ...` with words of the command line; below one folder nothing can be written."""
+def read_metrics(folder: str) -> list[Any]:
+    """The entries of the log of a run."""
+    return training.read_metrics(folder)
+
+
+def command(*words: str, read_only: str = "") -> int:
+    """Call `seqloom ...`, below one folder of which nothing can be changed; the exit code."""
     if read_only:
         events.watch(Path(read_only), events.read_only)
     sys.argv = ["seqloom", *words]
-    seqloom.cli.main()
+    try:
+        seqloom.cli.main()
+    except SystemExit as ended:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it has ended: what comes now comes too late
+        return ended.code or 0
+    return 0
 
 
-def with_cache(folder: str, name: str, out: str) -> list[str]:
+def train_command(name: str, out: str) -> int:
+    """Train a case by the command line; the exit code."""
+    settings = [part for setting in _settings(name) for part in ("--set", setting)]
+    return command("train", _case(name).preset, *settings, "--out", out, "--no-report", "--quiet")
+
+
+def train_small_files(name: str, out: str, largest: int) -> list[str]:
+    """Train a case where no file can be larger than so many bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))  # Python ignores the signal that comes with it
+    return train(name, out)
+
+
+def compare(out: str, disturbance: str = "nothing", at: int = 0) -> list[str]:
+    """Compare two tiny models, without drawing the page; the file events."""
+    ladder_page.write_ladder_page = lambda ladder, path: write_text(path, "a page")
+    seen = events.watch(Path(out), DISTURBANCES[disturbance](at))
+    seqloom.compare(["rnn", "average"], [*_case("rnn").settings, *FEW_STEPS], out)
+    return seen
+
+
+def transfer(verb: str, source: str, out: str, disturbance: str = "nothing", at: int = 0) -> list[str]:
+    """Import or export an n-gram model, or write the page of a run, in a folder; the file events."""
+    seen = events.watch(Path(out).parent, DISTURBANCES[disturbance](at))
+    if verb == "import":
+        seqloom.interop.import_arpa(source, Path(out))
+    elif verb == "export":
+        seqloom.interop.export_arpa(source, Path(out))
+    else:
+        write_run_report(Path(out), "a run", "configuration", "<p>curves</p>", {}, [])
+    return seen
+
+
+def seal_and_ask(name: str, folder: str) -> str | None:
+    """Make all checksums of a run right, and ask it; there is no more memory than a tiny run needs."""
+    for file in sorted(Path(folder).rglob("run.json"), key=lambda file: -len(file.parts)):  # inner runs first
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        manifest["sha256"] = {name: sha256(file.parent / name) for name in manifest["sha256"]}
+        write_json(file, manifest)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    return ask(name, folder)
+
+
+def train_with_cache(cache: str, name: str, out: str) -> list[str]:
     """Train a case with another cache."""
-    os.environ["SEQLOOM_CACHE"] = folder
+    os.environ["SEQLOOM_CACHE"] = cache
     return train(name, out)
 
 
@@ -96,6 +156,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value
+
+
+def _settings(name: str) -> tuple[str, ...]:
+    case = _case(name)
+    return case.settings if case.at_once else (*case.settings, *FEW_STEPS)
 
 
 def _case(name: str) -> Any:

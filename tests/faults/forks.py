@@ -5,6 +5,7 @@ A child may be killed, may crash and may hang; whoever asked hears how it ended.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -50,6 +51,11 @@ class Child:
         """Send a signal; a child that has just ended does not mind."""
         with suppress(ProcessLookupError):
             os.kill(self.process, number)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
     def end(self) -> Outcome:
         """Wait for its end."""
@@ -97,6 +103,7 @@ class Server:
 def serve() -> None:
     """Fork and wait as asked on standard input, until it is closed."""
     actions = import_module("actions")
+    gc.freeze()  # else the first collection in each child would copy all of it
     children: dict[int, tuple[int, Any]] = {}  # the end of a pipe to read, and a file with what was printed
 
     def begin(name: str, arguments: list[Any], options: dict[str, Any]) -> int:

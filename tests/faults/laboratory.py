@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -105,23 +105,26 @@ def ended(outcome: Outcome, refused: Verdict = "refused") -> Verdict:
     return refused if outcome.ending == "refused" else outcome.ending
 
 
-def contents(folder: Path) -> dict[str, Any]:
-    """All that is in a folder by name, times aside."""
-    return {str(path.relative_to(folder)): _content(path) for path in sorted(folder.rglob("*"))}
+def contents(folder: Path, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """All that is in a folder by name, or only what is named, times aside."""
+    paths = sorted(folder.rglob("*")) if names is None else [path for name in names if (path := folder / name).exists()]
+    return {str(path.relative_to(folder)): _content(path) for path in paths}
 
 
 def _content(path: Path) -> Any:
     if path.is_dir():
         return "a folder"
     if path.name == "metrics.jsonl":
-        return [_untimed(entry) for entry in read_metrics(path.parent)]
+        return [untimed(entry) for entry in read_metrics(path.parent)]
     if path.name == "checkpoint.json":
-        return _untimed(json.loads(path.read_text(encoding="utf-8")))
+        return untimed(json.loads(path.read_text(encoding="utf-8")))
     return path.read_bytes()
 
 
-def _untimed(document: dict[str, Any]) -> dict[str, Any]:
-    """Without times, and without a checksum in which times take part."""
+def untimed(document: Any) -> Any:
+    """An object of a JSON file without times, and without a checksum in which times take part."""
+    if not isinstance(document, dict):
+        return document
     return {key: value for key, value in document.items() if key not in (*TIMING, "seal")}
 
 

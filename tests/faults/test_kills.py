@@ -16,6 +16,7 @@ from laboratory import Laboratory, lost_bytes, newest_checkpoints
 from tally import Tally
 
 Counting = Callable[[str], AbstractContextManager[Tally]]
+pytestmark = pytest.mark.faults
 OTHERS = [case for case in CASES if case not in FIRST]
 
 
@@ -57,13 +58,6 @@ def drawn(laboratory: Laboratory, case: Case, rows: int, times: int) -> list[tup
 
 
 @of_cases(FIRST)
-def test_a_run_killed_at_some_event_goes_on(case: Case, laboratory: Laboratory, tally: Counting) -> None:
-    with tally("kills") as trials:
-        try_kills(laboratory, case, trials, drawn(laboratory, case, 1, 1))
-
-
-@pytest.mark.faults
-@of_cases(FIRST)
 def test_a_run_killed_at_any_event_goes_on(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     with tally("kills") as trials:
         before = {}
@@ -75,21 +69,18 @@ def test_a_run_killed_at_any_event_goes_on(case: Case, laboratory: Laboratory, t
             before = after
 
 
-@pytest.mark.faults
 @of_cases(OTHERS)
 def test_every_other_case_killed_at_some_events_goes_on(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     with tally("kills") as trials:
         try_kills(laboratory, case, trials, drawn(laboratory, case, 6, 1))
 
 
-@pytest.mark.faults
 @of_cases(FIRST)
 def test_a_run_killed_again_as_it_goes_on_goes_on(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     with tally("kills twice") as trials:
         try_kills(laboratory, case, trials, drawn(laboratory, case, 16, 2) + drawn(laboratory, case, 4, 3))
 
 
-@pytest.mark.faults
 @of_cases(FIRST)
 def test_a_run_killed_at_any_moment_goes_on(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     """Between file events too, where bytes are being written."""

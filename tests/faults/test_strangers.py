@@ -1,0 +1,35 @@
+"""A run made by a stranger, sealed with the right checksums: an answer, whatever it is, or one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from random import Random
+
+import actions
+import pytest
+from damage import STRANGERS, of_a_stranger
+from kinds import FIRST, Case
+from laboratory import Laboratory, ended
+from tally import Tally
+
+Counting = Callable[[str], AbstractContextManager[Tally]]
+pytestmark = pytest.mark.faults
+of_kinds = pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
+
+
+def try_strangers(laboratory: Laboratory, case: Case, times: int, trials: Tally) -> None:
+    """Change files of copies of a run, one each, and ask them."""
+    run, choose = laboratory.reference(case).path, Random(f"{case.name} {times}")
+    files = of_a_stranger(run)
+    for number in range(times):
+        file, copy = files[number % len(files)], laboratory.copy(run)
+        done = STRANGERS[file.suffix](copy / file, choose)
+        outcome = laboratory.server.call(actions.seal_and_ask, case.name, copy)
+        trials.add(f"{case.name}: {file}: {done}", ended(outcome), outcome.value)
+
+
+@of_kinds
+def test_a_changed_run_of_a_stranger_answers_or_is_refused(case: Case, laboratory: Laboratory, tally: Counting) -> None:
+    with tally("stranger") as trials:
+        try_strangers(laboratory, case, 80, trials)
