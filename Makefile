@@ -10,7 +10,7 @@ SETUP := $(VENV)/.installed
 # The requirements of one part of pyproject.toml, to be read by pip: it cannot check hashes where it is given a folder.
 needs = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]$(1), sep="\n")'
 
-.PHONY: help setup demo test test-slow lint bench docs clean
+.PHONY: help setup demo test test-slow test-faults lint bench docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -25,6 +25,9 @@ test: $(VENV)/.oracles ## run the whole test suite, on up to eight cores
 
 test-slow: $(VENV)/.installed-test ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-faults: $(VENV)/.installed-test ## kill, damage and disturb every kind of run, and count what it survives
+	$(BIN)/python -m pytest tests/faults -m faults --numprocesses auto --maxprocesses 8 --timeout 0
 
 lint: $(VENV)/.installed-lint ## check style and types
 	$(BIN)/ruff check .

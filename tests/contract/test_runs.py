@@ -23,7 +23,7 @@ import torch
 from kinds import CASES, FAULTS, FIRST, VERBS, Case, known_kinds
 from questions import TEXTS
 from sealing import unfinish
-from workshop import TIMING
+from workshop import TIMING, of_cases
 
 import seqloom
 from seqloom.errors import ConfigError, UserError
@@ -44,11 +44,6 @@ def marks(case: Case, asked: str) -> list[Any]:
     """A test that meets a fault of today is expected to fail, and to be looked at when it does not any more."""
     reason = FAULTS.get((case.kind, asked))
     return [pytest.mark.xfail(reason=reason, raises=(AssertionError, AttributeError), strict=True)] if reason else []
-
-
-def of_cases(cases: Sequence[Case]) -> Any:
-    """A test for each case."""
-    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
 
 
 def of_runs(cases: Sequence[Case], asked: str = "") -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
+import pytest
 from kinds import CASES, Case
 from PIL import Image
 from questions import SHADES
@@ -18,6 +19,11 @@ TIMING = {"seconds", "tokens_per_second", "crc32"}
 """The figures of a log in which two equal trainings differ."""
 
 PARTS_OF_SPEECH = {"the": "D", "a": "D", "on": "P", "and": "C", "sat": "V", "fell": "V", "met": "V"}
+
+
+def of_cases(cases: Iterable[Case]) -> pytest.MarkDecorator:
+    """A test for each case."""
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
 
 
 class Workshop(Generic[Run]):

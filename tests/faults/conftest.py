@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, chdir, contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from forks import Server
 from laboratory import Laboratory
-from tally import Tally, table
+from tally import Counting, Tally, table
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +23,7 @@ def laboratory(corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def tally(record_property: Callable[[str, Any], None]) -> Callable[[str], AbstractContextManager[Tally]]:
-    """A block in which the trials of a chapter are counted; at its end, none of them may have gone wrong."""
-
+def tally(record_property: Callable[[str, Any], None]) -> Counting:
     @contextmanager
     def counting(chapter: str) -> Iterator[Tally]:
         trials = Tally(chapter)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,6 +42,10 @@ class Tally:
         survived = sum(found[verdict] for verdict in SURVIVED)
         figures = (found.total(), survived, self.lost_bytes, found["silent"], broken)
         return dict(zip(COLUMNS, figures, strict=True))
+
+
+Counting = Callable[[str], AbstractContextManager[Tally]]
+"""Opens a block in which the trials of a chapter are counted; at its end, none of them may have gone wrong."""
 
 
 def table(properties: Iterable[tuple[str, Any]]) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 
@@ -13,14 +11,12 @@ import pytest
 from damage import ACCIDENTS, accidents
 from kinds import CASES, Case
 from laboratory import Laboratory
-from tally import Tally
+from tally import Counting, Tally
+from workshop import of_cases
 
-Counting = Callable[[str], AbstractContextManager[Tally]]
 pytestmark = pytest.mark.faults
 CACHING = ("lstm", "ngram", "word2vec", "pairs", "tagger-elmo", "captioner")  # each fills it with something else
-of_caching = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.name in CACHING], ids=lambda case: case.name
-)
+of_caching = of_cases([case for case in CASES if case.name in CACHING])
 
 
 def try_caches(laboratory: Laboratory, case: Case, most: int, tmp_path: Path, trials: Tally) -> None:

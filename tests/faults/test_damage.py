@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 
@@ -12,11 +10,10 @@ import pytest
 from damage import ACCIDENTS, accidents
 from kinds import FIRST, Case
 from laboratory import Laboratory, contents, ended, untimed
-from tally import Tally, Verdict
+from tally import Counting, Tally, Verdict
+from workshop import of_cases
 
-Counting = Callable[[str], AbstractContextManager[Tally]]
 pytestmark = pytest.mark.faults
-of_kinds = pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
 UNREAD = {"metrics.jsonl", "normaliser.json", "report.html"}  # by a run that goes on; what is in them is said elsewhere
 
 
@@ -63,13 +60,13 @@ def resumed(laboratory: Laboratory, case: Case, folder: Path) -> tuple[Verdict, 
     return laboratory.compared(contents(folder, read), read)
 
 
-@of_kinds
+@of_cases(FIRST)
 def test_damage_to_a_finished_run_is_noticed(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     with tally("damage") as trials:
         try_accidents(laboratory, case, laboratory.reference(case).path, 60, trials)
 
 
-@of_kinds
+@of_cases(FIRST)
 def test_damage_to_an_interrupted_run_is_noticed(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     with tally("damage") as trials:
         try_accidents(laboratory, case, interrupted(laboratory, case), 60, trials)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
@@ -12,13 +11,12 @@ import pytest
 from forks import Outcome
 from kinds import FIRST, Case
 from laboratory import Laboratory, ended
-from tally import Tally
+from tally import Counting, Tally
+from workshop import of_cases
 
 from seqloom.files import TEMPORARY
 
-Counting = Callable[[str], AbstractContextManager[Tally]]
 pytestmark = pytest.mark.faults
-of_kinds = pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
 READING = ("score", "evaluate", "generate")
 SIZES = (0, 100, 1000, 4000, 20_000, 100_000)  # of the largest file that can be written, in bytes
 
@@ -42,7 +40,7 @@ def try_full_disks(laboratory: Laboratory, case: Case, trials: Tally, moments: I
         check(laboratory, case, folder, outcome, f"full from event {at}", trials)
 
 
-@of_kinds
+@of_cases(FIRST)
 def test_a_disk_full_at_any_moment_is_said_and_the_run_goes_on(
     case: Case, laboratory: Laboratory, tally: Counting
 ) -> None:
@@ -51,7 +49,7 @@ def test_a_disk_full_at_any_moment_is_said_and_the_run_goes_on(
         try_full_disks(laboratory, case, trials, Random(case.name).sample(range(1, events + 1), 20))
 
 
-@of_kinds
+@of_cases(FIRST)
 def test_a_file_that_grows_too_large_is_said_and_the_run_goes_on(
     case: Case, laboratory: Laboratory, tally: Counting
 ) -> None:
@@ -63,7 +61,7 @@ def test_a_file_that_grows_too_large_is_said_and_the_run_goes_on(
             check(laboratory, case, folder, outcome, f"files up to {largest} bytes", trials)
 
 
-@of_kinds
+@of_cases(FIRST)
 def test_a_run_that_cannot_be_written_to_is_read(
     case: Case, laboratory: Laboratory, tally: Counting, tmp_path: Path
 ) -> None:

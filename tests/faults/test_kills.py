@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from pathlib import Path
 from signal import SIGKILL
 
@@ -13,15 +12,11 @@ import actions
 import pytest
 from kinds import CASES, FIRST, Case
 from laboratory import Laboratory, lost_bytes, newest_checkpoints
-from tally import Tally
+from tally import Counting, Tally
+from workshop import of_cases
 
-Counting = Callable[[str], AbstractContextManager[Tally]]
 pytestmark = pytest.mark.faults
 OTHERS = [case for case in CASES if case not in FIRST]
-
-
-def of_cases(cases: Iterable[Case]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
 
 
 def kill(laboratory: Laboratory, case: Case, folder: Path, moments: Iterable[int]) -> int:

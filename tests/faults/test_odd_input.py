@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from itertools import cycle
 from pathlib import Path
 
@@ -13,10 +11,10 @@ import pytest
 from forks import Outcome
 from kinds import FIRST, Case
 from laboratory import Laboratory, ended
-from tally import Tally, Verdict
+from tally import Counting, Tally, Verdict
+from workshop import of_cases
 
 pytestmark = pytest.mark.faults
-Counting = Callable[[str], AbstractContextManager[Tally]]
 
 WORDS = (
     "",
@@ -89,7 +87,7 @@ def test_odd_words_are_answered_or_refused(laboratory: Laboratory, tally: Counti
             ask(laboratory, shlex.split(line.replace("OUT", str(laboratory.new_folder()))), trials)
 
 
-@pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
+@of_cases(FIRST)
 def test_odd_arguments_of_a_verb_are_answered_or_refused(
     case: Case, laboratory: Laboratory, tally: Counting, tmp_path: Path
 ) -> None:

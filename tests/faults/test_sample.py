@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from signal import SIGTERM
 
-import pytest
 from kinds import FIRST, Case
 from laboratory import Laboratory
-from tally import Tally
+from tally import Counting
 from test_caches import try_caches
 from test_damage import try_accidents
 from test_disks import try_full_disks
@@ -19,11 +16,10 @@ from test_kills import drawn, try_kills
 from test_signals import try_signals
 from test_strangers import try_strangers
 from test_two_at_once import try_together
+from workshop import of_cases
 
-Counting = Callable[[str], AbstractContextManager[Tally]]
 
-
-@pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
+@of_cases(FIRST)
 def test_a_run_outlives_some_faults(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     reference = laboratory.reference(case)
     with tally("kills") as trials:

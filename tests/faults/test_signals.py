@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from random import Random
 from signal import SIGHUP, SIGINT, SIGTERM, Signals
 
@@ -13,13 +12,11 @@ import pytest
 from forks import Child, Outcome
 from kinds import CASES, Case
 from laboratory import Laboratory, ended
-from tally import Tally, Verdict
+from tally import Counting, Tally, Verdict
+from workshop import of_cases
 
-Counting = Callable[[str], AbstractContextManager[Tally]]
 pytestmark = pytest.mark.faults
-of_two = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.name in ("lstm", "ngram")], ids=lambda case: case.name
-)
+of_two = of_cases([case for case in CASES if case.name in ("lstm", "ngram")])
 of_signals = pytest.mark.parametrize("number", [SIGINT, SIGTERM, SIGHUP], ids=lambda number: number.name)
 
 

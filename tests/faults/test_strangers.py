@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from random import Random
 
 import actions
@@ -11,11 +9,10 @@ import pytest
 from damage import STRANGERS, of_a_stranger
 from kinds import FIRST, Case
 from laboratory import Laboratory, ended
-from tally import Tally
+from tally import Counting, Tally
+from workshop import of_cases
 
-Counting = Callable[[str], AbstractContextManager[Tally]]
 pytestmark = pytest.mark.faults
-of_kinds = pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
 
 
 def try_strangers(laboratory: Laboratory, case: Case, times: int, trials: Tally) -> None:
@@ -29,7 +26,7 @@ def try_strangers(laboratory: Laboratory, case: Case, times: int, trials: Tally)
         trials.add(f"{case.name}: {file}: {done}", ended(outcome), outcome.value)
 
 
-@of_kinds
+@of_cases(FIRST)
 def test_a_changed_run_of_a_stranger_answers_or_is_refused(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     with tally("stranger") as trials:
         try_strangers(laboratory, case, 80, trials)

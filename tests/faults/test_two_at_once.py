@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from signal import SIGKILL
 from typing import Any
 
@@ -13,14 +12,12 @@ import pytest
 from forks import Outcome
 from kinds import CASES, Case
 from laboratory import Laboratory, contents, ended
-from tally import Tally, Verdict
+from tally import Counting, Tally, Verdict
+from workshop import of_cases
 
-Counting = Callable[[str], AbstractContextManager[Tally]]
 pytestmark = pytest.mark.faults
 REFUSAL = r"is being written by process \d+|holds a run already"
-of_two = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.name in ("lstm", "ngram")], ids=lambda case: case.name
-)
+of_two = of_cases([case for case in CASES if case.name in ("lstm", "ngram")])
 
 
 def together(laboratory: Laboratory, many: int, function: Callable[..., Any], *arguments: Any) -> list[Outcome]:
@@ -29,15 +26,23 @@ def together(laboratory: Laboratory, many: int, function: Callable[..., Any], *a
     return [child.end() for child in children]
 
 
-def one_of(outcomes: Sequence[Outcome]) -> tuple[Verdict, object]:
-    """One has done it, and every other one names who has, or finds it done."""
+def answered(outcomes: Sequence[Outcome]) -> tuple[Verdict, object]:
+    """Each has done it, or names who is doing it, or finds it done."""
     for outcome in outcomes:
         if outcome.ending not in ("done", "refused"):
             return ended(outcome), outcome.value
         if outcome.ending == "refused" and not re.search(REFUSAL, outcome.value):
             return "stuck", outcome.value
+    return "right", ""
+
+
+def one_of(outcomes: Sequence[Outcome]) -> tuple[Verdict, object]:
+    """One has done it, and none of the others."""
+    verdict, said = answered(outcomes)
     done = sum(outcome.ending == "done" for outcome in outcomes)
-    return ("right", "") if done == 1 else ("silent" if done else "stuck", f"{done} of them have done it")
+    if verdict != "right" or done == 1:
+        return verdict, said
+    return "silent" if done else "stuck", f"{done} of them have done it"
 
 
 def try_together(laboratory: Laboratory, case: Case, many: int, trials: Tally) -> None:
@@ -85,16 +90,7 @@ def test_the_lock_of_a_killed_process_is_open_to_one_of_the_next(
             killed = laboratory.train(case, folder, disturbance="kill", at=laboratory.reference(case).events * 3 // 4)
             assert (killed.value, (folder / ".lock").is_file()) == (-SIGKILL, True)
             children = [laboratory.server.begin(actions.train, case.name, folder, resume=True) for _ in range(4)]
-            outcomes = [child.end() for child in children]
-            verdict, said = next(
-                (
-                    (ended(each), each.value)
-                    for each in outcomes
-                    if each.ending not in ("done", "refused")
-                    or (each.ending == "refused" and not re.search(REFUSAL, each.value))
-                ),
-                ("right", ""),
-            )  # a later one may find the run finished, and has nothing to do
+            verdict, said = answered([child.end() for child in children])  # a later one may find nothing to do
             if verdict == "right":
                 verdict, said = laboratory.compared(contents(folder), laboratory.reference(case).contents)
             trials.add(f"{case.name}, four after a kill", verdict, said)
