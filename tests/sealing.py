@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,18 +13,17 @@ from seqloom.runs.folder import Manifest, RunFolder
 def reseal(path: Path) -> None:
     """Make the manifest of a run, and of those inside it, list the checksums that files have now; of those that are
     gone, none."""
-    for inner in RunFolder(path).inner:
-        if inner.manifest_file.is_file():
-            reseal(inner.path)
-    manifest = RunFolder(path).manifest
-    present = {name: checksum(path / name) for name in manifest.sha256 if (path / name).is_file()}
-    write(path, replace(manifest, sha256=present))
+    for file in sorted(path.rglob("run.json"), key=lambda file: -len(file.parts)):  # inner runs first
+        document = json.loads(file.read_text(encoding="utf-8"))
+        files = {name: file.parent / name for name in document["sha256"]}
+        document["sha256"] = {name: checksum(listed) for name, listed in files.items() if listed.is_file()}
+        del document["seal"]
+        write_sealed(file, document)
 
 
 def unfinish(path: Path) -> None:
     """Make a run one that is still training."""
     write(path, replace(RunFolder(path).manifest, state="training"))
-    reseal(path)
 
 
 def write(path: Path, manifest: Manifest) -> None:

@@ -6,7 +6,6 @@ All that a child could need is imported here, before the server forks; nothing o
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import resource
 import signal
@@ -23,13 +22,14 @@ import numpy as np
 import torch
 from kinds import CASES
 from numba.core.registry import cpu_target
+from sealing import reseal
 
 import seqloom
 import seqloom.cli
 import seqloom.cli.app
 import seqloom.interop
 from seqloom import training
-from seqloom.files import sha256, write_json, write_text
+from seqloom.files import write_text
 from seqloom.kinds import kind_named, kind_names
 from seqloom.runs.folder import RunFolder
 
@@ -127,10 +127,7 @@ def transfer(verb: str, source: str, out: str, disturbance: str = "nothing", at:
 
 def seal_and_ask(name: str, folder: str) -> str | None:
     """Make all checksums of a run right, and ask it; there is no more memory than a tiny run needs."""
-    for file in sorted(Path(folder).rglob("run.json"), key=lambda file: -len(file.parts)):  # inner runs first
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-        manifest["sha256"] = {name: sha256(file.parent / name) for name in manifest["sha256"]}
-        write_json(file, manifest)
+    reseal(Path(folder))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     return ask(name, folder)
 

@@ -60,9 +60,9 @@ class Laboratory:
 
     def go_on(self, case: Case, folder: Path, **options: Any) -> Outcome:
         """Resume a run; where nothing of it is there yet, that is refused, and it is trained."""
-        empty = not folder.exists() or not any(folder.iterdir())
+        nothing = not (folder / "run.json").exists()
         outcome = self.train(case, folder, resume=True, **options)
-        if outcome.ending == "refused" and empty:
+        if outcome.ending == "refused" and nothing:
             return self.train(case, folder, **options)
         return outcome
 
@@ -117,7 +117,7 @@ def _content(path: Path) -> Any:
     if path.name == "metrics.jsonl":
         return [untimed(entry) for entry in read_metrics(path.parent)]
     if path.name == "checkpoint.json":
-        return untimed(json.loads(path.read_text(encoding="utf-8")))
+        return untimed(json.loads(path.read_text(encoding="utf-8")).get("progress"))
     return path.read_bytes()
 
 
