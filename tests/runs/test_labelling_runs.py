@@ -113,7 +113,11 @@ def test_vectors_of_a_data_set_are_kept(elmo: TrainedElmo) -> None:
     np.testing.assert_array_equal(kept, contextual(elmo, sentences))
     expected = np.concatenate([layers.transpose(1, 0, 2) for layers in elmo.embed(sentences, "layers")])
     np.testing.assert_allclose(kept, expected, atol=2e-3)
-    assert isinstance(cached_contextual(elmo, sentences).base, np.memmap)
+    again = cached_contextual(elmo, sentences)
+    assert isinstance(again.base, np.memmap)
+    with open(again.base.filename, "r+b") as file:  # type: ignore[arg-type]
+        file.write(b"damaged")
+    np.testing.assert_array_equal(cached_contextual(elmo, sentences), contextual(elmo, sentences))
 
 
 # ----------------------------------------------------------------------------------------------------------- heads

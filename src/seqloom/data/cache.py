@@ -56,10 +56,10 @@ def cached(kind: str, recipe: str, fill: Callable[[Path], About]) -> Entry:
     name = hashlib.sha256(f"{FORMAT}\n{kind}\n{recipe}".encode()).hexdigest()[:32]
     kept = _kept_folder() / kind
     entry = Entry.read(kept / name)
-    if entry is None:
-        writable = _writable(kept)
-        entry = (Entry.read(writable / name) if writable != kept else None) or Entry.write(writable / name, fill)
-    return entry
+    if entry is not None:
+        return entry
+    folder = _writable(kept) / name  # elsewhere than the cache, this process may have made it before
+    return Entry.read(folder) or Entry.write(folder, fill)
 
 
 def cache_folder() -> Path:
