@@ -116,7 +116,7 @@ def _text_bomb(kind: bytes, before: bytes) -> Callable[[], bytes]:
 # ----------------------------------------------------------------------------------------------------------- the list
 
 PICTURES = [
-    OddFile("picture", "PostScript called PNG", "a.png", always(POSTSCRIPT), UNREADABLE),
+    OddFile("picture", "PostScript called PNG", "a.png", always(POSTSCRIPT), "cannot identify image file"),
     OddFile("picture", "a GIF called JPEG", "a.jpg", lambda: saved("L", 0, "GIF"), UNREADABLE),
     OddFile("picture", "zTXt that unpacks to much", "a.png", _text_bomb(b"zTXt", b"a\0\0"), UNREADABLE),
     OddFile("picture", "iTXt that unpacks to much", "a.png", _text_bomb(b"iTXt", b"a\0\1\0\0\0"), UNREADABLE),
