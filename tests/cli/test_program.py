@@ -59,3 +59,33 @@ def test_a_prompt_streams_through_a_pipe(run: Path) -> None:
     done = subprocess.run([*SEQLOOM, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("the cat")
     assert done.stderr == ""
+
+
+def test_a_terminal_without_unicode_gets_escapes_and_json_stays_json() -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*SEQLOOM, "corpora", "--json"], capture_output=True, env=ascii_only, check=True)
+    assert done.stdout.isascii()
+    assert any("×" in json.loads(line)["description"] for line in done.stdout.splitlines())
+
+
+def test_a_closed_stdout_is_no_accident() -> None:
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *SEQLOOM, "presets", "--json"]
+    done = subprocess.run(closed, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_second_ctrl_c_ends_the_program_at_once() -> None:
+    pressed_twice = (
+        "import signal\n"
+        "from seqloom.cli import _listen\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "_listen()\n"
+        "try:\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('undoing', flush=True)\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    print('still there', flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", pressed_twice], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "undoing\n", "")

@@ -70,6 +70,15 @@ def test_resuming_with_more_steps_goes_on(cli: Cli, tiny: list[str], tmp_path: P
 # ------------------------------------------------------------------------------------------------------- generate
 
 
+def test_a_prompt_that_takes_long_to_read_is_announced(cli: Cli, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seqloom.cli.generate.PATIENCE", 0.0)
+    for arguments, said in ((("--prompt", "the cat " * 3000), "24,000"), (("--input", "-"), "40,000")):
+        done = cli("generate", run, *arguments, "--max-length", 1, stdin="the cat " * 5000)
+        assert done.code == 0
+        assert done.err == f"reading {said} characters before the first word can be written\n"
+    assert cli("generate", run, "--prompt", "the cat", "--max-length", 1).err == ""
+
+
 def test_a_prompt_is_continued_as_the_library_continues_it(cli: Cli, run: Path) -> None:
     done = cli("generate", run, "--prompt", "the cat", "--seed", 3, "--max-length", 12)
     ((expected,),) = seqloom.load(run).generate(["the cat"], seed=3, max_length=12)

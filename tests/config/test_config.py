@@ -133,3 +133,8 @@ def test_a_training_without_a_length_is_one_epoch_and_with_two_is_refused() -> N
     assert load_config("mixture", ["training.device=cpu"]).training.epochs == 1
     with pytest.raises(ConfigError, match="give one of steps and epochs"):
         load_config({"training": {"steps": 3, "epochs": 2}})
+
+
+def test_dilated_convolutions_that_see_too_far_are_refused() -> None:
+    with pytest.raises(ConfigError, match="70 layers see more than 1,000,000 words back: lower layers or kernel"):
+        load_config("convolution", ["model.features.layers=70"])

@@ -61,10 +61,24 @@ def _listen() -> None:
 
 
 def _write_anything() -> None:
-    """Let stdout escape, as JSON does, what its encoding does not have: not all names of files are UTF-8."""
-    codecs.register_error("escaped", lambda error: (json.dumps(error.object[error.start : error.end])[1:-1], error.end))
+    """Let stdout escape, as JSON does, what its encoding does not have: not all names of files are UTF-8.
+
+    What is written to a stream that was closed before we came goes nowhere.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end of the program
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="escaped")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error("escaped", _escaped)
 
 
 def _fail_for_memory(error: Exception) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from seqloom.runs.generation import Decoding, Generated
     from seqloom.runs.trained import Captions, Continues, Generates, Translates
 
+LONG = 20_000  # characters that a model may be reading for a while: attention takes the square of the length
+PATIENCE = 5.0  # seconds until a person wants to know what it is doing
 DRAWN = 50  # images on a page of attention at most: each stands there once more for every word
 
 
@@ -197,7 +201,8 @@ def _caption(model: Captions, images: list[str], out: Output, decoding: Decoding
 
 def _stream(model: Continues, prompt: str, decoding: Decoding, fuse: list[Any]) -> None:
     pieces = model.stream(prompt, decoding, fuse)
-    begin = next(pieces, "")  # if something is wrong, nothing is written
+    with _said_if_long([prompt]):
+        begin = next(pieces, "")  # if something is wrong, nothing is written
     for piece in chain([prompt + begin], pieces, ["\n"]):
         sys.stdout.write(piece)
         sys.stdout.flush()
@@ -228,7 +233,9 @@ class Output:
         first = 0
         with output_file(self.file) as out:
             for batch in batches:
-                for item, outputs in zip(batch, generate(batch, first), strict=True):
+                with _said_if_long(map(name, batch)):
+                    generated = generate(batch, first)
+                for item, outputs in zip(batch, generated, strict=True):
                     if self.json:
                         out.write(to_json({"input": name(item), "outputs": list(map(_record, outputs))}) + "\n")
                     else:
@@ -238,6 +245,21 @@ class Output:
                 out.flush()
                 first += len(batch)
         return [look for look in looks if look is not None]
+
+
+@contextmanager
+def _said_if_long(texts: Iterable[str]) -> Iterator[None]:
+    """Inside this block long texts are read; where that takes a while, say so on stderr."""
+    longest = max(map(len, texts), default=0)
+    said = f"reading {longest:,} characters before the first word can be written"
+    timer = Timer(PATIENCE, typer.echo, [said], {"err": True})
+    timer.daemon = True
+    if longest > LONG:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _record(output: Generated) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncati
 from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
 from seqloom.config.schema.transformer import InnerActivation, PositionKind, WordTransformer
 
+FARTHEST = 1_000_000  # words that convolutions may look back
+
 
 class EmbeddingConfig(Schema):
     size: Size = 128
@@ -62,6 +64,11 @@ class ConvolutionFeatures(Schema):
     """Layer l skips 2^l steps; otherwise all see neighbours."""
     dropout: Probability = 0.0
     """Dropout on what each layer reads and on the features."""
+
+    def check_keys(self) -> None:
+        reach = (self.kernel - 1) * (2**self.layers - 1 if self.dilated else self.layers)
+        if reach > FARTHEST:
+            raise ValueError(f"{self.layers} layers see more than {FARTHEST:,} words back: lower layers or kernel")
 
 
 class RecurrentFeatures(Schema):

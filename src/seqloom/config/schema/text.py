@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Schema, Times
+from seqloom.config.schema.base import Schema, Size, Times
 
 
 class LearnedText(Schema):
@@ -44,7 +44,7 @@ class CharacterText(CountedText):
 class BpeText(LearnedText):
     kind: Literal["bpe"] = "bpe"
     """Byte-level byte-pair encoding: nothing is ever unknown, and decoding gives back the exact text."""
-    max_size: Annotated[Times, Field(ge=260)] = 8000
+    max_size: Annotated[Size, Field(ge=260)] = 8000
     """Subwords in the vocabulary; 256 bytes and four special symbols at least."""
     min_count: Times = 2
     """How often a pair of pieces must be seen to become one."""
@@ -53,7 +53,7 @@ class BpeText(LearnedText):
 class UnigramText(LearnedText):
     kind: Literal["unigram"] = "unigram"
     """Subwords of a unigram language model (Kudo 2018)."""
-    max_size: Annotated[Times, Field(ge=8)] = 8000
+    max_size: Annotated[Size, Field(ge=8)] = 8000
     """Subwords in the vocabulary, the special symbols included."""
 
 
