@@ -76,8 +76,9 @@ def read_metrics(folder: str) -> list[Any]:
     return training.read_metrics(folder)
 
 
-def command(*words: str, read_only: str = "") -> int:
-    """Call `seqloom ...`, below one folder of which nothing can be changed; the exit code."""
+def command(*words: str, inside: str = ".", read_only: str = "") -> int:
+    """Call `seqloom ...` inside a folder, and where below another nothing can be changed; the exit code."""
+    os.chdir(inside)
     if read_only:
         events.watch(Path(read_only), events.read_only)
     sys.argv = ["seqloom", *words]

@@ -98,8 +98,10 @@ def _one(value: float) -> Callable[[Any, Random], Any]:
     """One number, or all of them, replaced."""
 
     def replace(array: Any, choose: Random) -> Any:
-        lowest = np.iinfo(array.dtype) if array.dtype.kind in "iu" else np.finfo(array.dtype)
-        number = np.clip(np.nan_to_num(value), lowest.min, lowest.max) if array.dtype.kind in "iu" else value
+        number: float = value
+        if array.dtype.kind in "iu":
+            limits = np.iinfo(array.dtype)
+            number = max(int(limits.min), min(int(np.nan_to_num(value)), int(limits.max)))
         if choose.random() < 0.5:
             array.flat[choose.randrange(array.size)] = number
         else:

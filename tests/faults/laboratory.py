@@ -50,6 +50,13 @@ class Laboratory:
         """A copy of a run, to be damaged."""
         return shutil.copytree(run, self.new_folder())
 
+    def surroundings(self) -> Path:
+        """A copy of the workshop's corpora beside its runs, for commands that may write anywhere."""
+        copy = self.new_folder()
+        shutil.copytree(self._workshop.folder, copy, ignore=shutil.ignore_patterns("runs", "trials"))
+        (copy / "runs").symlink_to(self._workshop.folder / "runs")
+        return copy
+
     def train(self, case: Case, folder: Path, **options: Any) -> Outcome:
         """Train a case into a folder, in a child."""
         return self.server.call(actions.train, case.name, folder, **options)

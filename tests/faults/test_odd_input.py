@@ -45,7 +45,6 @@ WORDS = (
     "score sentences.txt",
     "score nowhere",
     "evaluate /dev/null",
-    "compare",
     "compare lstm lstm --out OUT",
     "compare lstm vae --out OUT",
     "compare lstm --vary seed --out OUT",
@@ -75,16 +74,17 @@ def answered(outcome: Outcome) -> tuple[Verdict, object]:
     return ("right" if outcome.value == 0 else "refused") if outcome.value in (0, 1, 2) else "silent", outcome.said
 
 
-def ask(laboratory: Laboratory, words: list[str], trials: Tally) -> None:
-    """Call `seqloom` with these words."""
-    verdict, said = answered(laboratory.server.call(actions.command, *words))
+def ask(laboratory: Laboratory, words: list[str], folder: Path, trials: Tally) -> None:
+    """Call `seqloom` with these words inside a folder: some of them make it write there."""
+    verdict, said = answered(laboratory.server.call(actions.command, *words, inside=str(folder)))
     trials.add(shlex.join(words)[:200], verdict, said)
 
 
 def test_odd_words_are_answered_or_refused(laboratory: Laboratory, tally: Counting) -> None:
+    folder = laboratory.surroundings()
     with tally("odd input") as trials:
         for line in WORDS:
-            ask(laboratory, shlex.split(line.replace("OUT", str(laboratory.new_folder()))), trials)
+            ask(laboratory, shlex.split(line.replace("OUT", str(laboratory.new_folder()))), folder, trials)
 
 
 @of_cases(FIRST)
@@ -92,9 +92,10 @@ def test_odd_arguments_of_a_verb_are_answered_or_refused(
     case: Case, laboratory: Laboratory, tally: Counting, tmp_path: Path
 ) -> None:
     laboratory.reference(case)
+    folder = laboratory.surroundings()
     with tally("odd input") as trials:
         odd = cycle(ODD)
         for verb in case.verbs:
             words = case.command(verb, tmp_path)
             for place in range(len(verb.split()), len(words)):
-                ask(laboratory, [*words[:place], next(odd), *words[place + 1 :]], trials)
+                ask(laboratory, [*words[:place], next(odd), *words[place + 1 :]], folder, trials)
