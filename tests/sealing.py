@@ -22,8 +22,10 @@ def reseal(path: Path) -> None:
 
 
 def unfinish(path: Path) -> None:
-    """Make a run one that is still training."""
-    write(path, replace(RunFolder(path).manifest, state="training"))
+    """Make a run one that is still training: its manifest does not list weights yet."""
+    manifest = RunFolder(path).manifest
+    listed = {name: known for name, known in manifest.sha256.items() if name.startswith(("assets/", "config.yaml"))}
+    write(path, replace(manifest, state="training", sha256=listed))
 
 
 def write(path: Path, manifest: Manifest) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.errors import SeqloomError, UserError
-from seqloom.files import atomic_bytes, atomic_file, write_text
+from seqloom.files import TEMPORARY, atomic_bytes, atomic_file, atomic_folder, write_text
 
 
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
@@ -76,3 +76,16 @@ def test_a_folder_and_a_ring_of_links_are_refused_before_any_work(tmp_path: Path
         raise AssertionError
     with pytest.raises(SeqloomError, match=r"cannot write .*/ring"), atomic_file(tmp_path / "ring"):
         raise AssertionError
+
+
+def test_what_a_process_left_when_it_died_is_cleared_by_the_next(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        with atomic_file(tmp_path / "a.txt"), atomic_folder(tmp_path / "b"):
+            os.kill(os.getpid(), 9)
+    os.waitpid(child, 0)
+    with atomic_file(tmp_path / "other.txt") as temporary:  # of one that lives
+        temporary.write_text("more")
+        assert len(list(tmp_path.glob(TEMPORARY + "*"))) == 1
+        write_text(tmp_path / "a.txt", "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "other.txt"]

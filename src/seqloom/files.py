@@ -7,6 +7,7 @@ import hashlib
 import json
 import mmap
 import os
+import platform
 import shutil
 import stat
 import tempfile
@@ -40,7 +41,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
         target = path if through else path.resolve()
         folder = Path(tempfile.gettempdir()) if through else target.parent
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=folder)
+        _clear_orphans(folder)
+        handle, name = tempfile.mkstemp(prefix=_prefix(), suffix=path.suffix, dir=folder)
         os.close(handle)
     temporary = Path(name)
     try:
@@ -75,7 +77,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     path = Path(path)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
+        _clear_orphans(path.parent)
+        temporary = Path(tempfile.mkdtemp(prefix=_prefix(), dir=path.parent))
     try:
         with disk_errors(path):
             yield temporary
@@ -152,18 +155,46 @@ def checksum(path: Path) -> str:
 def discard_folder(path: Path) -> None:
     """Delete a folder; whoever looks meanwhile finds it whole or not at all."""
     with disk_errors(path):
-        doomed = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
+        doomed = Path(tempfile.mkdtemp(prefix=_prefix(), dir=path.parent))
         path.rename(doomed)  # an empty folder may be replaced
         shutil.rmtree(doomed)
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Delete what an interrupted writer left in `folder` and below."""
+    """Delete what interrupted writers left in `folder` and below; nobody else may be writing there."""
     for leftover in sorted(folder.rglob(TEMPORARY + "*")):
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-        else:
-            leftover.unlink(missing_ok=True)
+        _delete(leftover)
+
+
+def _clear_orphans(folder: Path) -> None:
+    """Delete what processes of this machine that are gone left in `folder`."""
+    own = f"{TEMPORARY}{platform.node()}-"
+    for leftover in (entry for entry in folder.iterdir() if entry.name.startswith(own)):
+        process = leftover.name.removeprefix(own).partition("-")[0]
+        if process.isdigit() and not _is_alive(int(process)):
+            _delete(leftover)
+
+
+def _prefix() -> str:
+    """The beginning of a temporary name, which says whose it is."""
+    return f"{TEMPORARY}{platform.node()}-{os.getpid()}-"
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
+
+
+def _delete(leftover: Path) -> None:
+    if leftover.is_dir():
+        shutil.rmtree(leftover, ignore_errors=True)
+    else:
+        leftover.unlink(missing_ok=True)
 
 
 def _mode(path: Path) -> int | None:

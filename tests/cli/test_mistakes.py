@@ -193,6 +193,15 @@ def test_a_truncated_file_of_a_run_is_named(file: str, left: int, said: str, cli
         assert said in done.error
 
 
+def test_checksums_are_left_out_on_request(cli: Cli, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQLOOM_CHECKSUMS", "1")  # and put back after the test
+    weights = bytearray((damaged / "model.safetensors").read_bytes())
+    weights[-3] ^= 1
+    (damaged / "model.safetensors").write_bytes(weights)
+    assert "its checksum differs" in cli("evaluate", damaged).error
+    assert cli("--no-checksums", "evaluate", damaged).code == 0
+
+
 def test_a_run_without_weights_says_so(cli: Cli, damaged: Path) -> None:
     (damaged / "model.safetensors").unlink()
     done = cli("score", damaged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -44,11 +45,24 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _compare_checksums(wanted: bool) -> None:
+    if not wanted:
+        os.environ["SEQLOOM_CHECKSUMS"] = "0"  # read where a run is opened: nothing heavy is imported for it
+
+
 @app.callback()
 def seqloom(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    checksums: Annotated[
+        bool,
+        typer.Option(
+            "--checksums/--no-checksums",
+            callback=_compare_checksums,
+            help="Compare the checksums of runs when they are opened.",
+        ),
+    ] = True,
 ) -> None:
     """Generative models of sequences: train, compare, decode, score.
 

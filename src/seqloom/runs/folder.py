@@ -35,7 +35,8 @@ LOCK = ".lock"
 MANIFEST = "run.json"
 
 checksums: ContextVar[bool] = ContextVar("checksums", default=True)
-"""Whether the checksums of runs are compared when they are opened. What is in the files is validated in any case."""
+"""Whether the checksums of runs are compared when they are opened, if `$SEQLOOM_CHECKSUMS` is not 0. What is in the
+files is validated in any case."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class RunFolder:
             raise CheckpointError(f"{path} is not a run folder: there is no {MANIFEST} in it")
         if not folder.begun:
             raise CheckpointError(f"the training of {path} has not begun: go on with --resume")
-        if checksums.get():
+        if checksums.get() and os.environ.get("SEQLOOM_CHECKSUMS") != "0":
             folder.check()
             if not folder.finished and folder.weights_file.is_file():
                 check_seal(folder.weights_file)
