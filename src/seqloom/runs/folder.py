@@ -262,9 +262,9 @@ def locked(path: Path) -> Iterator[None]:
                 raise UserError(f"{path} is being written by {holder}: wait for it, or choose another --out") from None
             if not _is_at(lock.fileno(), file):  # whoever held it has deleted it meanwhile
                 continue
-            lock.truncate(0)
-            lock.write(f"process {os.getpid()} on {platform.node()}")
-            lock.flush()
+            with suppress(OSError):  # on a full disk, without a name
+                os.ftruncate(lock.fileno(), 0)
+                os.write(lock.fileno(), f"process {os.getpid()} on {platform.node()}".encode())
             clear_unfinished(path)
             try:
                 yield
