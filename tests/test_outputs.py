@@ -89,3 +89,13 @@ def test_what_a_process_left_when_it_died_is_cleared_by_the_next(tmp_path: Path)
         assert len(list(tmp_path.glob(TEMPORARY + "*"))) == 1
         write_text(tmp_path / "a.txt", "whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "other.txt"]
+
+
+def test_two_can_write_one_folder_and_the_last_one_stays(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "a") as first:
+        (first / "first.txt").touch()
+        with atomic_folder(tmp_path / "a") as second:
+            (second / "second.txt").touch()
+        assert [file.name for file in (tmp_path / "a").iterdir()] == ["second.txt"]
+    assert [file.name for file in tmp_path.rglob("*.txt")] == ["first.txt"]
+    assert not list(tmp_path.glob(TEMPORARY + "*"))

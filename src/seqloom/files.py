@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -13,7 +14,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -85,9 +86,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             for file in temporary.rglob("*"):
                 _sync(file)
             temporary.chmod(0o777 & ~_umask())
-            if path.exists():  # a folder cannot be replaced in one step; the old one is already superseded
+            while not _renamed(temporary, path):  # a folder cannot be replaced in one step
                 discard_folder(path)
-            temporary.rename(path)
             _sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -156,8 +156,20 @@ def discard_folder(path: Path) -> None:
     """Delete a folder; whoever looks meanwhile finds it whole or not at all."""
     with disk_errors(path):
         doomed = Path(tempfile.mkdtemp(prefix=_prefix(), dir=path.parent))
-        path.rename(doomed)  # an empty folder may be replaced
+        with suppress(FileNotFoundError):  # another process was faster
+            path.rename(doomed)  # an empty folder may be replaced
         shutil.rmtree(doomed)
+
+
+def _renamed(folder: Path, path: Path) -> bool:
+    """Give a folder its name, unless another has it."""
+    try:
+        folder.rename(path)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        return False
+    return True
 
 
 def clear_unfinished(folder: Path) -> None:

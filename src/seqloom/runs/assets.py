@@ -85,7 +85,11 @@ def _copy_runs(runs: list[Path], path: Path) -> None:
 
 
 def _copied_runs(path: Path) -> list[Path]:
-    return sorted(path.iterdir(), key=lambda run: int(run.name))
+    copies = {run.name: run for run in path.iterdir()} if path.is_dir() else {}
+    names = [str(number) for number in range(len(copies))]
+    if not copies or copies.keys() != set(names):
+        raise CheckpointError(f"{path} should hold copies of runs, 0, 1, ...: bring them back, or train again")
+    return [copies[name] for name in names]
 
 
 FORMATS: dict[type, Format] = {
