@@ -77,11 +77,13 @@ def test_a_map_is_drawn(cli, file: Path, tmp_path: Path) -> None:
         (("evaluate", "FILE"), "--similarity or --analogies"),
         (("neighbours", "nothing", "king"), "no such run folder"),
         (("map", "FILE", "--words", "FEW"), "only 1 of its 2 words"),
+        (("map", "FILE", "--words", "LATIN"), "line 1: not UTF-8"),
     ],
 )
 def test_mistakes_get_one_line(cli, file: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     (tmp_path / "few.txt").write_text("king nobody")
-    named = {"FILE": str(file), "FEW": str(tmp_path / "few.txt")}
+    (tmp_path / "latin.txt").write_bytes(b"\xe9t\xe9")
+    named = {"FILE": str(file), "FEW": str(tmp_path / "few.txt"), "LATIN": str(tmp_path / "latin.txt")}
     outcome = cli("words", *(named.get(argument, argument) for argument in arguments))
     assert outcome.code == 2
     assert message in outcome.error

@@ -173,11 +173,12 @@ def draw_map(
     from seqloom.reports.style import save
     from seqloom.reports.word_map import words_picture
     from seqloom.runs.words import load_vectors
+    from seqloom.text.reading import read_lines
     from seqloom.text.stopwords import is_stop_word
 
     vectors = load_vectors(run)
     if words is not None:
-        wanted = list(dict.fromkeys(words.read_text(encoding="utf-8").split()))
+        wanted = list(dict.fromkeys(word for line in read_lines(words) for word in line.split()))
         drawn = [word for word in wanted if word in vectors]
         if len(drawn) < 5:
             raise UserError(f"{words}: only {len(drawn)} of its {len(wanted)} words have vectors; five are needed")
