@@ -63,10 +63,10 @@ def resumed(laboratory: Laboratory, case: Case, folder: Path) -> tuple[Verdict, 
 @of_cases(FIRST)
 def test_damage_to_a_finished_run_is_noticed(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     with tally("damage") as trials:
-        try_accidents(laboratory, case, laboratory.reference(case).path, 60, trials)
+        try_accidents(laboratory, case, laboratory.reference(case).path, 40, trials)
 
 
 @of_cases(FIRST)
 def test_damage_to_an_interrupted_run_is_noticed(case: Case, laboratory: Laboratory, tally: Counting) -> None:
     with tally("damage") as trials:
-        try_accidents(laboratory, case, interrupted(laboratory, case), 60, trials)
+        try_accidents(laboratory, case, interrupted(laboratory, case), 40, trials)

@@ -25,9 +25,9 @@ def test_a_run_outlives_some_faults(case: Case, laboratory: Laboratory, tally: C
     with tally("kills") as trials:
         try_kills(laboratory, case, trials, drawn(laboratory, case, 1, 1))
     with tally("damage") as trials:
-        try_accidents(laboratory, case, reference.path, 2, trials)
+        try_accidents(laboratory, case, reference.path, 1, trials)
     with tally("stranger") as trials:
-        try_strangers(laboratory, case, 2, trials)
+        try_strangers(laboratory, case, 1, trials)
 
 
 def test_a_training_outlives_its_surroundings(laboratory: Laboratory, tally: Counting, tmp_path: Path) -> None:
