@@ -1,7 +1,4 @@
-"""What children of the server do: train a case, load it and ask it, under disturbances. They stand in the workshop.
-
-All that a child could need is imported here, before the server forks; nothing of torch has run until then.
-"""
+"""What children of the server do: train a case, load it and ask it, under disturbances. They stand in the workshop."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ import events
 import numpy as np
 import torch
 from kinds import CASES
-from numba.core.registry import cpu_target
 from sealing import reseal
 
 import seqloom
@@ -32,15 +28,6 @@ from seqloom import training
 from seqloom.files import write_text
 from seqloom.kinds import kind_named, kind_names
 from seqloom.runs.folder import RunFolder
-
-for kind in kind_names():
-    kind_named(kind)
-for late in ("torch._dynamo", "torch.profiler", "scipy.linalg", "seqloom.models.word2vec"):
-    import_module(late)  # what torch, numba and seqloom import at first use takes longer than a tiny training
-cpu_target.typing_context.refresh()
-cpu_target.target_context.refresh()
-torch.set_num_threads(1)
-os.fsync = lambda descriptor: None  # the disk keeps what a killed process wrote, and waiting for it takes half the time
 
 FEW_STEPS = ("training.steps=6", "training.validate_every=3", "training.checkpoint_every=2", "training.log_every=1")
 """On top of the cases that are trained step by step: three checkpoints, the oldest of which is deleted again."""
@@ -53,6 +40,19 @@ DISTURBANCES = {
     "full": lambda first: events.full_from(first, ENOSPC),
     "read-only": lambda _: events.read_only,
 }
+
+
+def prepare() -> None:
+    """Import all that a child could need, before the server forks; nothing of torch has run until then."""
+    for kind in kind_names():
+        kind_named(kind)
+    for late in ("torch._dynamo", "torch.profiler", "scipy.linalg", "seqloom.models.word2vec"):
+        import_module(late)  # what torch, numba and seqloom import at first use takes longer than a tiny training
+    target = import_module("numba.core.registry").cpu_target
+    target.typing_context.refresh()
+    target.target_context.refresh()
+    torch.set_num_threads(1)
+    os.fsync = lambda descriptor: None  # the disk keeps what a killed process wrote; waiting for it takes half the time
 
 
 def train(name: str, out: str, resume: bool = False, disturbance: str = "nothing", at: int = 0) -> list[str]:

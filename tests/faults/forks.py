@@ -103,6 +103,7 @@ class Server:
 def serve() -> None:
     """Fork and wait as asked on standard input, until it is closed."""
     actions = import_module("actions")
+    actions.prepare()
     gc.freeze()  # else the first collection in each child would copy all of it
     children: dict[int, tuple[int, Any]] = {}  # the end of a pipe to read, and a file with what was printed
 
