@@ -28,5 +28,8 @@ def try_strangers(laboratory: Laboratory, case: Case, times: int, trials: Tally)
 
 @of_cases(FIRST)
 def test_a_changed_run_of_a_stranger_answers_or_is_refused(case: Case, laboratory: Laboratory, tally: Counting) -> None:
+    reference = laboratory.reference(case)
+    unchanged = laboratory.server.call(actions.seal_and_ask, case.name, laboratory.copy(reference.path))
+    assert unchanged.value == reference.answers  # else all that follows would be refused for its seal
     with tally("stranger") as trials:
         try_strangers(laboratory, case, 80, trials)
