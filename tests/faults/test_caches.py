@@ -22,6 +22,7 @@ of_caching = of_cases([case for case in CASES if case.name in CACHING])
 def try_caches(laboratory: Laboratory, case: Case, most: int, tmp_path: Path, trials: Tally) -> None:
     """Train with copies of a cache in which a file is damaged."""
     choose, whole = Random(f"{case.name} {most}"), tmp_path / "whole"
+    laboratory.reference(case)  # and the runs that it is made of
     assert train(laboratory, case, whole) == ("right", "")
     assert any(whole.iterdir())
     for number, (file, way) in enumerate(accidents(whole, choose, most)):
