@@ -77,3 +77,8 @@ def test_the_classifier_score_goes_from_1_to_the_number_of_classes():
     assert classifier_score(np.tile(sure[:1], (5, 1))) == pytest.approx(1.0)
     assert classifier_score(np.full((5, 4), np.log(0.25))) == pytest.approx(1.0)
     assert class_counts(np.tile(sure[:2], (3, 1))).tolist() == [3, 3, 0, 0]
+
+
+def test_features_beyond_all_numbers_are_infinitely_far() -> None:
+    mean, covariance = np.zeros(2), np.eye(2)
+    assert gaussian_distance(mean, covariance, mean, np.full((2, 2), np.nan)) == np.inf

@@ -6,6 +6,7 @@ given, and can be compared with others of the same features and the same number 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +38,11 @@ def gaussian_distance(
 
         |μ₁ - μ₂|² + tr Σ₁ + tr Σ₂ - 2 tr (Σ₁ Σ₂)^½
 
-    Σ₁ Σ₂ has the eigenvalues of Σ₁^½ Σ₂ Σ₁^½, which is symmetric: no complex numbers come up on the way.
+    Σ₁ Σ₂ has the eigenvalues of Σ₁^½ Σ₂ Σ₁^½, which is symmetric: no complex numbers come up on the way. Infinite where
+    features are beyond all numbers.
     """
+    if not all(np.isfinite(each).all() for each in (mean, covariance, other_mean, other_covariance)):
+        return math.inf
     eigenvalues, vectors = np.linalg.eigh(covariance)
     root = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
     cross = np.sqrt(np.maximum(np.linalg.eigvalsh(root @ other_covariance @ root), 0.0)).sum()

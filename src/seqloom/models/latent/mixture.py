@@ -51,7 +51,7 @@ class BernoulliMixture(nn.Module):
 
     def draw(self, size: int, random: torch.Generator | None = None) -> Tensor:
         """Images of zeros and ones: [size, channels, height, width]"""
-        chosen = torch.multinomial(self.log_shares.exp().cpu(), size, replacement=True, generator=random)
+        chosen = torch.multinomial(self.log_shares.softmax(0).cpu(), size, replacement=True, generator=random)
         return torch.bernoulli(self.means().cpu()[chosen], generator=random)
 
     # ------------------------------------------------------------------------------------------------------- EM
