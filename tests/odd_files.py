@@ -40,8 +40,25 @@ class OddFile:
         path.write_bytes(self.make())
         return path
 
+    def command(self, path: Path) -> list[str]:
+        """The words after `seqloom` that read the file in its place; `--out` belongs after them."""
+        return COMMANDS[self.reader](path)
+
     def __str__(self) -> str:
         return f"{self.reader}: {self.fact}"
+
+
+COMMANDS: dict[str, Callable[[Path], list[str]]] = {
+    "picture": lambda path: ["train", "rbm", "--set", f"data.train={path.parent}"],
+    "idx": lambda path: ["train", "rbm", "--set", f"data.train={path}"],
+    "text": lambda path: ["train", "ngram", "--set", f"data.train={path}"],
+    "records": lambda path: ["train", "ngram", "--set", f"data.train={path}"],
+    "labelled": lambda path: ["train", "classifier", "--set", f"data.train={path}"],
+    "captions": lambda path: ["train", "captioner", "--set", f"data.train={path}"],
+    "vectors": lambda path: ["import", str(path), "--from", "word2vec"],
+    "arpa": lambda path: ["import", str(path)],
+    "yaml": lambda path: ["train", str(path)],
+}
 
 
 def odd_files(*readers: Reader) -> list[OddFile]:

@@ -38,17 +38,6 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "arpa": read_arpa,
     "yaml": load_config,
 }
-COMMANDS: dict[str, Callable[[Path], list[str]]] = {
-    "picture": lambda path: ["train", "rbm", "--set", f"data.train={path.parent}"],
-    "idx": lambda path: ["train", "rbm", "--set", f"data.train={path}"],
-    "text": lambda path: ["train", "ngram", "--set", f"data.train={path}"],
-    "records": lambda path: ["train", "ngram", "--set", f"data.train={path}"],
-    "labelled": lambda path: ["train", "classifier", "--set", f"data.train={path}"],
-    "captions": lambda path: ["train", "captioner", "--set", f"data.train={path}"],
-    "vectors": lambda path: ["import", str(path), "--from", "word2vec"],
-    "arpa": lambda path: ["import", str(path)],
-    "yaml": lambda path: ["train", str(path)],
-}
 
 
 @pytest.mark.parametrize("odd", odd_files(), ids=str)
@@ -70,11 +59,11 @@ def test_an_odd_file_is_read_right_or_refused_by_name(odd: OddFile, tmp_path: Pa
 REFUSED = {odd.reader: odd for odd in reversed(odd_files()) if odd.said is not None}  # the first for each
 
 
-@pytest.mark.parametrize("reader", COMMANDS)
+@pytest.mark.parametrize("reader", REFUSED)
 def test_an_odd_file_leaves_one_line_and_nothing_else(reader: str, cli: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "given").mkdir()
     path = REFUSED[reader].write(tmp_path / "given")
-    done = cli(*COMMANDS[reader](path), "--out", tmp_path / "run")
+    done = cli(*REFUSED[reader].command(path), "--out", tmp_path / "run")
     assert done.code == 2
     assert re.search(str(REFUSED[reader].said), done.error)
     assert [left.name for left in tmp_path.iterdir()] == ["given"]

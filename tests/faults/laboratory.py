@@ -18,6 +18,9 @@ from workshop import TIMING, Workshop
 
 from seqloom.training import read_metrics
 
+ANSWERS = "normaliser.json"
+"""What a run keeps of its answers: whether it is there depends on who asked."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -36,6 +39,8 @@ class Laboratory:
     def __init__(self, folder: Path, sentences: Sequence[str], server: Server) -> None:
         self.server = server
         self._workshop = Workshop(folder, sentences, self._train)
+        for shared in ("runs", "trials"):  # else the first run in each would have an event more than the others
+            (folder / shared).mkdir(exist_ok=True)
         self._numbers = count()
 
     def reference(self, case: Case) -> Reference:
@@ -115,7 +120,7 @@ def ended(outcome: Outcome, refused: Verdict = "refused") -> Verdict:
 def contents(folder: Path, names: Iterable[str] | None = None) -> dict[str, Any]:
     """All that is in a folder by name, or only what is named, times aside."""
     paths = sorted(folder.rglob("*")) if names is None else [path for name in names if (path := folder / name).exists()]
-    return {str(path.relative_to(folder)): _content(path) for path in paths}
+    return {str(path.relative_to(folder)): _content(path) for path in paths if path.name != ANSWERS}
 
 
 def _content(path: Path) -> Any:

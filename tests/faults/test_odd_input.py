@@ -11,6 +11,7 @@ import pytest
 from forks import Outcome
 from kinds import FIRST, Case
 from laboratory import Laboratory, ended
+from odd_files import odd_files
 from tally import Counting, Tally, Verdict
 from workshop import of_cases
 
@@ -62,7 +63,7 @@ WORDS = (
 """Words after `seqloom`; `OUT` is a folder that is not there yet."""
 
 ODD = ("", "/", "nowhere", "shades", "shades/0.png", "/dev/null", "-1", "1e400", "\udce4", "x" * 5000, "😀")
-"""In the place of every argument of a verb in turn. Files that are odd inside have a list of their own."""
+"""In the place of every argument of a verb in turn."""
 
 
 def answered(outcome: Outcome) -> tuple[Verdict, object]:
@@ -85,6 +86,15 @@ def test_odd_words_are_answered_or_refused(laboratory: Laboratory, tally: Counti
     with tally("odd input") as trials:
         for line in WORDS:
             ask(laboratory, shlex.split(line.replace("OUT", str(laboratory.new_folder()))), folder, trials)
+
+
+def test_odd_files_are_refused(laboratory: Laboratory, tally: Counting, tmp_path: Path) -> None:
+    folder = laboratory.surroundings()
+    with tally("odd input") as trials:
+        for number, odd in enumerate(odd for odd in odd_files() if odd.said is not None):
+            place = tmp_path / str(number)
+            place.mkdir()
+            ask(laboratory, [*odd.command(odd.write(place)), "--out", str(place / "run")], folder, trials)
 
 
 @of_cases(FIRST)

@@ -196,8 +196,10 @@ class Passes(Stage):
             with Interrupts() as interrupts:
                 for number in range(finished, self.config.passes):
                     entry = self._pass(model, number, journal, reporter, interrupts)
-                    journal.write(entry | self._figures(model))
-                    model.save(folder / WEIGHTS, number + 1)
+                    try:
+                        journal.write(entry | self._figures(model))
+                    finally:  # a file of judgements that cannot be read costs no pass
+                        model.save(folder / WEIGHTS, number + 1)
         finally:
             journal.close()
             reporter.stop()
