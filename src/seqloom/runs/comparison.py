@@ -164,6 +164,9 @@ def _runs(
         path = entrant.run or out / entrant.name
         folder = RunFolder(path)
         if folder.finished:
+            if main and entrant.run is None:
+                with locked(path):  # by nobody else; and what one that was killed here left is cleared
+                    pass
             yield entrant.name, load(path, config.training.device)
         else:
             yield entrant.name, train_into(folder, config, goes_on=folder.begun, reporter=reporter, report=False)

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
-from seqloom.config import RunConfig, load_config
+from seqloom.config import RunConfig, load_config, save_config
 from seqloom.data.fingerprints import fingerprints
 from seqloom.errors import SeqloomError, UserError
+from seqloom.files import disk_errors
 from seqloom.runs import folder as folders
 from seqloom.runs.assets import Assets
 from seqloom.runs.folder import RunFolder, check_unchanged, locked
@@ -122,9 +123,9 @@ def write_run(out: str | Path, config: RunConfig, assets: Assets, save: Callable
         folder.check_free()
         folder.claim()
         assets.save(folder)
+        save_config(config, folder.config_file)
         save(folder.weights_file)
-        folder.begin(config, {})
-        folder.finish()
+        folder.finish()  # at once: there is no training that could go on
         return load(folder.path, "cpu", checksums=False)
 
 
@@ -176,7 +177,8 @@ def _fit_stage(stage: Stage, work: Work[Any, Any]) -> None:
     path = work.folder.path
     if stage.name != Stage.name:
         path = path / stage.name
-        path.mkdir(exist_ok=True)
+        with disk_errors(path):
+            path.mkdir(exist_ok=True)
         work.reporter.say(f"stage {stage.name}")
     stage.fit(path, work.processes, work.reporter)
 

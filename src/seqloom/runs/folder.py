@@ -174,12 +174,12 @@ class RunFolder:
         self._write(Manifest("training", data, self._checksums([self.config_file]) | assets))
 
     def finish(self, stages: Iterable[str] = ()) -> None:
-        """Training came to its end: add the checksums of all weights, those of stages in folders of their own too."""
-        weights = [self.weights_file]
+        """Training came to its end: list all weights too, those of stages in folders of their own among them."""
+        files = [self.config_file, *self._assets(), self.weights_file]
         for folder in (self.path / stage for stage in stages):
-            weights.append(folder / MANIFEST if (folder / MANIFEST).is_file() else folder / WEIGHTS)
-        manifest = self.manifest
-        self._write(Manifest("finished", manifest.data, manifest.sha256 | self._checksums(weights)))
+            files.append(folder / MANIFEST if (folder / MANIFEST).is_file() else folder / WEIGHTS)
+        known = self.manifest
+        self._write(Manifest("finished", known.data, self._checksums(files) | known.sha256))
 
     def check(self) -> None:
         """Refuse a run of which a file is not what was written."""
