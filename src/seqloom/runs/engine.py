@@ -37,6 +37,7 @@ def load(path: str | Path, device: str = "auto", checksums: bool = True) -> Trai
     """
     with _comparing(checksums):
         folder = RunFolder.open(path)
+    with _comparing(False):  # runs inside this one were looked at with it
         return kind_named(folder.config.model.kind).open(folder, device)
 
 

@@ -81,8 +81,7 @@ class RunFolder:
             raise CheckpointError(f"the training of {path} has not begun: go on with --resume")
         if checksums.get() and os.environ.get("SEQLOOM_CHECKSUMS") != "0":
             folder.check()
-            if not folder.finished and folder.weights_file.is_file():
-                check_seal(folder.weights_file)
+            folder.check_weights()
         return folder
 
     @classmethod
@@ -182,12 +181,20 @@ class RunFolder:
         self._write(Manifest("finished", known.data, self._checksums(files) | known.sha256))
 
     def check(self) -> None:
-        """Refuse a run of which a file is not what was written."""
+        """Refuse a run of which a file, or one of a run inside it, is not what was written."""
         for name, expected in self.manifest.sha256.items():
             file = self.path / name
             if not file.is_file() or checksum(file) != expected:
                 what = "is not what was written (its checksum differs)" if file.is_file() else "is missing"
                 raise CheckpointError(f"{file} {what}: bring it back from a copy, or train again")
+        for run in self.inner:
+            run.check()
+            run.check_weights()
+
+    def check_weights(self) -> None:
+        """Refuse weights that no manifest lists yet, and that are not what was written."""
+        if not self.finished and self.weights_file.is_file():
+            check_seal(self.weights_file)
 
     def check_data(self, data: dict[str, str]) -> None:
         """Refuse to go on with other data than before."""
