@@ -22,6 +22,7 @@ from seqloom.runs.kind import Kind, Work, kind_named
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
 from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
+from seqloom.training.checkpoints import CHECKPOINTS, CheckpointFolder
 
 Source = str | Path | Mapping[str, Any] | RunConfig
 """A preset, a YAML file, a mapping, or a configuration that was checked already."""
@@ -190,7 +191,8 @@ def _gather(folder: RunFolder, names: list[str]) -> None:
     for name in names:
         own = read_metrics(folder.path / name)
         entries += [{**entry, "stage": name, "step": before + entry["step"]} for entry in own]
-        before += own[-1]["step"] if own else 0
+        saved = CheckpointFolder(folder.path / name / CHECKPOINTS).steps  # where the log has lost its end
+        before += max([entry["step"] for entry in own] + saved, default=0)
     (folder.path / "metrics.jsonl").unlink(missing_ok=True)
     journal = Journal(folder.path)
     for entry in entries:
@@ -207,7 +209,7 @@ def _whole_or_nothing(folder: RunFolder, goes_on: bool, main: bool) -> Iterator[
         yield
     except SeqloomError as error:
         useless = isinstance(error, UserError | Interrupted) or not folder.begun
-        learned = folder.weights_file.is_file() or any(folder.path.rglob("checkpoints/step-*"))
+        learned = folder.weights_file.is_file() or any(folder.path.rglob(f"{CHECKPOINTS}/step-*"))
         if main and useless and not goes_on and not learned:
             for entry in set(folder.path.iterdir()) - others:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

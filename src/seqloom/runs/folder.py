@@ -16,19 +16,20 @@ import fcntl
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Literal
+from typing import IO, Literal
 
 from seqloom.arrays import check_seal
 from seqloom.config import RunConfig, load_config, save_config
 from seqloom.errors import CheckpointError, UserError
 from seqloom.files import atomic_folder, checksum, clear_unfinished, disk_errors, read_sealed, write_sealed
-from seqloom.training.checkpoints import WEIGHTS
+from seqloom.training.checkpoints import CHECKPOINTS, WEIGHTS, CheckpointFolder
 from seqloom.version import __version__
 
 LOCK = ".lock"
@@ -116,9 +117,9 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> list[Path]:
-        """The checkpoints of all stages."""
-        stages = [path for path in self.path.glob("*/checkpoints/step-*") if not (path.parents[1] / MANIFEST).exists()]
-        return [*self.path.glob("checkpoints/step-*"), *stages]
+        """The finished checkpoints of all stages."""
+        stages = [path for path in self.path.glob(f"*/{CHECKPOINTS}") if not (path.parent / MANIFEST).exists()]
+        return [saved for path in (self.path / CHECKPOINTS, *stages) for saved in CheckpointFolder(path).all()]
 
     @cached_property
     def config(self) -> RunConfig:
@@ -130,7 +131,7 @@ class RunFolder:
         if self.begun:
             raise UserError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
         if not self.manifest_file.exists():
-            for file in (self.config_file, self.weights_file, self.assets, self.path / "checkpoints"):
+            for file in (self.config_file, self.weights_file, self.assets, self.path / CHECKPOINTS):
                 if file.exists():
                     raise UserError(f"{file} is there already, and of no run that is whole: choose another --out")
 
@@ -264,9 +265,8 @@ def locked(path: Path) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                lock.seek(0)
-                holder = lock.read().strip() or "another process"
-                raise UserError(f"{path} is being written by {holder}: wait for it, or choose another --out") from None
+                who = _holder(lock)
+                raise UserError(f"{path} is being written by {who}: wait for it, or choose another --out") from None
             if not _is_at(lock.fileno(), file):  # whoever held it has deleted it meanwhile
                 continue
             with suppress(OSError):  # on a full disk, without a name
@@ -280,6 +280,16 @@ def locked(path: Path) -> Iterator[None]:
                 with suppress(OSError):  # not empty
                     path.rmdir()
             return
+
+
+def _holder(lock: IO[str]) -> str:
+    """Who holds a lock, who may be just about to say it."""
+    for _ in range(50):
+        lock.seek(0)
+        if name := lock.read().strip():
+            return name
+        time.sleep(0.02)
+    return "another process"
 
 
 def _is_at(descriptor: int, file: Path) -> bool:

@@ -27,6 +27,7 @@ from seqloom.training.weights import sharded_like, whole
 WEIGHTS = "model.safetensors"
 TRAINING = "training.safetensors"
 HEADER = "checkpoint.json"
+CHECKPOINTS = "checkpoints"
 
 
 @dataclass
@@ -47,6 +48,11 @@ class CheckpointFolder:
     def all(self) -> list[Path]:
         """All finished checkpoints, oldest first."""
         return sorted(path for path in self.folder.glob("step-*") if (path / HEADER).is_file())
+
+    @property
+    def steps(self) -> list[int]:
+        """After how many steps they were written."""
+        return [_step(path) for path in self.all()]
 
     def regular(self) -> list[Path]:
         """Those that a training without interruption would have: one that was saved before its time is only there to

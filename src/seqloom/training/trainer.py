@@ -20,6 +20,7 @@ from seqloom.data.stream import Stream
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.checkpoints import (
+    CHECKPOINTS,
     WEIGHTS,
     Checkpoint,
     CheckpointFolder,
@@ -99,7 +100,7 @@ class Trainer:
             keep = max(keep, config.averaging.last)
         self._saved_at = -math.inf
         self.progress = Progress()
-        self.checkpoints = CheckpointFolder(folder / "checkpoints", keep, self.checkpoint_every)
+        self.checkpoints = CheckpointFolder(folder / CHECKPOINTS, keep, self.checkpoint_every)
         self.throughput = Throughput(model, processes.device)  # before sharding changes the parameters
         if processes.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32 products: ten times faster, good enough for training
