@@ -312,6 +312,8 @@ def pairs(
 CASES += [
     pairs("pairs", {**LSTM, "layers": 2}, {**LSTM, "layers": 2}),
     pairs("pairs-rnn", {"kind": "rnn", "size": 12}, {"kind": "rnn", "size": 12, "attention": NOTHING}),
+    pairs("pairs-peephole", {"kind": "lstm-peephole", "size": 12}, {"kind": "lstm-peephole", "size": 12, "layers": 2}),
+    pairs("pairs-coupled", {"kind": "lstm-coupled", "size": 12}, {"kind": "lstm-coupled", "size": 12}, CONSTANT),
     pairs("pairs-fed", GRU, {**GRU, "attention": NOTHING, "feed": True, "summary": "sum"}, LINEAR),
     pairs("pairs-coverage", {**GRU, "bidirectional": False}, {**GRU, "attention": COVERAGE}, SMOOTHED),
     pairs("pairs-convolution", CONVOLUTION, CONVOLUTION, EXPONENTIAL),

@@ -31,10 +31,11 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "coverage": {"size": 7},
     "location": {"size": 7, "filters": 2, "width": 3},
 }
+CELLS = ("rnn", "lstm", "lstm-peephole", "lstm-coupled", "gru")
 TRANSFORMER = {"kind": "transformer", "layers": 2, "heads": 2}
 CONVOLUTION = {"kind": "convolution", "layers": 2, "kernel": 3}
 CONFIGS: dict[str, dict[str, Any]] = {
-    **{f"{kind}": {"kind": kind, "layers": 2, "attention": {"kind": "none"}} for kind in ("rnn", "lstm", "gru")},
+    **{f"{kind}": {"kind": kind, "layers": 2, "attention": {"kind": "none"}} for kind in CELLS},
     "gru, fed": {"kind": "gru", "attention": {"kind": "none"}, "feed": True},
     "lstm, fed with the sum": {"kind": "lstm", "attention": {"kind": "none"}, "feed": True, "summary": "sum"},
     "rnn, attention": {"kind": "rnn", "attention": {"kind": "bilinear"}},
@@ -210,7 +211,7 @@ def test_a_layer_of_a_transformer_is_one_graph_for_the_compiler(name: str) -> No
 
 def test_recurrent_decoders_are_sequential_and_others_are_not() -> None:
     assert {name: make(name).sequential for name in CONFIGS} == {
-        name: config["kind"] in ("rnn", "lstm", "gru") for name, config in CONFIGS.items()
+        name: config["kind"] in CELLS for name, config in CONFIGS.items()
     }
 
 

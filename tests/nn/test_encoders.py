@@ -23,6 +23,7 @@ from seqloom.nn.positions import TwoSidedPositions
 INPUT, SIZE, HEADS, PLACES = 5, 8, 2, 7
 LENGTHS = torch.tensor([4, 7, 1, 6])
 LIBRARY = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+CELLS = (*LIBRARY, "lstm-peephole", "lstm-coupled")
 
 
 def build(kind: str, input_size: int = INPUT, **options: Any) -> Encoder:
@@ -37,7 +38,7 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
         f"{kind} {'both ways' if both else 'one way'}": (
             lambda kind=kind, both=both: build(kind, layers=2, bidirectional=both, dropout=0.3)
         )
-        for kind in LIBRARY
+        for kind in CELLS
         for both in (True, False)
     },
     "convolution sinusoidal": lambda: build("convolution", layers=3, kernel=3, dropout=0.3),

@@ -71,12 +71,12 @@ OptionalAttention = Annotated[NoAttention | SomeAttention, Field(discriminator="
 
 # ------------------------------------------------------------------------------------------------------ encoders
 
-RecurrentKind = Literal["rnn", "lstm", "gru"]
+RecurrentKind = Literal["rnn", "lstm", "lstm-peephole", "lstm-coupled", "gru"]
 
 
 class RecurrentEncoderConfig(Schema):
     kind: RecurrentKind = "lstm"
-    """Recurrent layers (Elman 1990; Hochreiter & Schmidhuber 1997; Cho et al. 2014)."""
+    """Recurrent layers, of the cells that language models have."""
     size: Size = 256
     """Size of the states, both directions together."""
     layers: Layers = 1

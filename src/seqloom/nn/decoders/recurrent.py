@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seqloom.config.schema.language import GruFeatures, LstmFeatures, RnnFeatures
+from seqloom.config.schema.language import (
+    CoupledLstmFeatures,
+    GruFeatures,
+    LstmFeatures,
+    PeepholeLstmFeatures,
+    RnnFeatures,
+    SomeRecurrentFeatures,
+)
 from seqloom.config.schema.seq2seq import RecurrentDecoderConfig, RecurrentKind
 from seqloom.nn.alignment import ContextAttention
 from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
@@ -14,9 +21,11 @@ from seqloom.nn.encoders import Encoding
 from seqloom.nn.recurrent import Recurrent
 from seqloom.nn.state import State
 
-NETWORKS: dict[RecurrentKind, type[RnnFeatures | LstmFeatures | GruFeatures]] = {
+NETWORKS: dict[RecurrentKind, type[SomeRecurrentFeatures]] = {
     "rnn": RnnFeatures,
     "lstm": LstmFeatures,
+    "lstm-peephole": PeepholeLstmFeatures,
+    "lstm-coupled": CoupledLstmFeatures,
     "gru": GruFeatures,
 }
 
