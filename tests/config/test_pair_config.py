@@ -86,6 +86,10 @@ def test_the_whole_configuration_survives_being_written_down() -> None:
             r"objective\.label_smoothing is for models without copying",
         ),
         (["model.decoder.feed=true"], r"feed is for decoders without attention"),
+        (
+            ["model.decoder.attends=before", "model.decoder.attention.kind=none"],
+            r"model\.decoder: attends is for decoders with attention",
+        ),
         (["model.decoder.attention.kind=dott"], r"model\.decoder\.attention\.kind: 'dott' .*did you mean 'dot'"),
         (["model.encoder.kind=grru"], r"model\.encoder\.kind: 'grru' .*did you mean 'gru'"),
         (["model.decoder.kind=convolution", "model.decoder.attention.kind=none"], r"model\.decoder\.attention\.kind"),

@@ -258,6 +258,8 @@ CASES += [
 # --------------------------------------------------------------------------------------------------- models of pairs
 
 LSTM = {"kind": "lstm", "size": 12, "dropout": 0.1}
+PEEPHOLE = {"kind": "lstm-peephole", "size": 12, "dropout": 0.1}
+COUPLED = {"kind": "lstm-coupled", "size": 12, "dropout": 0.1}
 GRU = {"kind": "gru", "size": 12, "dropout": 0.1}
 TRANSFORMER = {"kind": "transformer", "size": 16, "layers": 2, "heads": 2, "dropout": 0.1}
 CONVOLUTION = {"kind": "convolution", "size": 12, "layers": 2, "dropout": 0.1}
@@ -312,8 +314,8 @@ def pairs(
 CASES += [
     pairs("pairs", {**LSTM, "layers": 2}, {**LSTM, "layers": 2}),
     pairs("pairs-rnn", {"kind": "rnn", "size": 12}, {"kind": "rnn", "size": 12, "attention": NOTHING}),
-    pairs("pairs-peephole", {"kind": "lstm-peephole", "size": 12}, {"kind": "lstm-peephole", "size": 12, "layers": 2}),
-    pairs("pairs-coupled", {"kind": "lstm-coupled", "size": 12}, {"kind": "lstm-coupled", "size": 12}, CONSTANT),
+    pairs("pairs-peephole", PEEPHOLE, {**PEEPHOLE, "layers": 2}),
+    pairs("pairs-looks-first", COUPLED, {**COUPLED, "layers": 2, "attends": "before"}, SMOOTHED),
     pairs("pairs-fed", GRU, {**GRU, "attention": NOTHING, "feed": True, "summary": "sum"}, LINEAR),
     pairs("pairs-coverage", {**GRU, "bidirectional": False}, {**GRU, "attention": COVERAGE}, SMOOTHED),
     pairs("pairs-convolution", CONVOLUTION, CONVOLUTION, EXPONENTIAL),
@@ -322,6 +324,7 @@ CASES += [
     pairs("pairs-noise", GRU, TRANSFORMER, output={"kind": "noise-contrastive", "samples": 8}),
     pairs("pairs-second-look", TRANSFORMER, {**TRANSFORMER, "attention": LOCATION}),
     pairs("copying", LSTM, {**LSTM, "attention": COVERAGE}, CONSTANT, copying=POINTER),
+    pairs("copying-looks-first", GRU, {**GRU, "attends": "before", "attention": COVERAGE}, LINEAR, copying=POINTER),
     pairs("copying-tree", GRU, GRU, output={"kind": "tree-softmax"}, copying=POINTER),
     pairs("copying-convolution", CONVOLUTION, CONVOLUTION, copying=POINTER),
     pairs("copying-transformer", TRANSFORMER, {**TRANSFORMER, "attention": LOCATION}, copying=POINTER),

@@ -22,6 +22,7 @@ POSITIONS = ["sinusoidal", "learned", "relative"]
 DECODERS = [
     {"kind": "gru", "attention": {"kind": "none"}, "feed": True},
     {"kind": "lstm", "attention": {"kind": "coverage"}},
+    {"kind": "gru", "attention": {"kind": "coverage"}, "attends": "before", "layers": 2},
     {"kind": "convolution", "attention": {"kind": "bilinear"}},
     {"kind": "transformer", "heads": 2, "layers": 2},
     {"kind": "transformer", "heads": 2, "layers": 2, "attention": {"kind": "location"}},

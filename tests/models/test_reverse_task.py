@@ -66,6 +66,7 @@ DECODERS: dict[str, dict[str, Any]] = {
         }
         for attention, options in {"none": {}, **ATTENTIONS}.items()
     },
+    "gru, looks first": {"kind": "gru", "attends": "before"},
 }
 EVERYTHING = list(itertools.product(ENCODERS, DECODERS))
 # Every decoder once, the encoders in turn.

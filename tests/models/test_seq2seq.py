@@ -23,6 +23,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "plain": {"encoder": GRU, "decoder": {**GRU, "attention": {"kind": "none"}, "feed": True}},
     "attention": {"encoder": GRU, "decoder": {"kind": "lstm", "size": 12, "attention": {"kind": "bilinear"}}},
     "coverage": {"encoder": CONVOLUTION, "decoder": {**GRU, "attention": {"kind": "coverage", "size": 8}}},
+    "looks first": {"encoder": GRU, "decoder": {**GRU, "attends": "before", "attention": LOCATION}},
     "convolution": {"encoder": CONVOLUTION, "decoder": CONVOLUTION},
     "transformer": {"encoder": TRANSFORMER, "decoder": TRANSFORMER},
     "second look": {"encoder": TRANSFORMER, "decoder": {**TRANSFORMER, "attention": LOCATION}},

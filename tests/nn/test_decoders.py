@@ -12,11 +12,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformer_shapes import SHAPES
 
-from seqloom.config.schema.seq2seq import DecoderConfig, NoAttention, RecurrentDecoderConfig, TransformerDecoderConfig
+from seqloom.config.schema.seq2seq import (
+    AdditiveAttention,
+    DecoderConfig,
+    NoAttention,
+    RecurrentDecoderConfig,
+    TransformerDecoderConfig,
+)
 from seqloom.nn.build import build_decoder
 from seqloom.nn.decoders import Decoder
 from seqloom.nn.decoders.convolution import ConvolutionDecoder
-from seqloom.nn.decoders.recurrent import AttentiveDecoder, PlainDecoder
+from seqloom.nn.decoders.recurrent import AttentiveDecoder, LookFirstDecoder, PlainDecoder
 from seqloom.nn.decoders.transformer import CrossAttention, DecoderLayer, SecondLook, TransformerDecoder
 from seqloom.nn.encoders import Encoding
 from seqloom.nn.state import State
@@ -41,6 +47,14 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "rnn, attention": {"kind": "rnn", "attention": {"kind": "bilinear"}},
     "gru, attention": {"kind": "gru", "summary": "sum", "attention": {"kind": "additive", "size": 7}},
     **{f"lstm, {kind}": {"kind": "lstm", "attention": {"kind": kind, **more}} for kind, more in ATTENTIONS.items()},
+    **{
+        f"{kind}, looks first": {"kind": kind, "layers": 2, "attends": "before", "attention": {"kind": "bilinear"}}
+        for kind in CELLS
+    },
+    **{
+        f"gru, {kind} first": {"kind": "gru", "attends": "before", "attention": {"kind": kind, **more}}
+        for kind, more in ATTENTIONS.items()
+    },
     **{
         f"convolution, {kind}": {**CONVOLUTION, "attention": {"kind": kind, **more}}
         for kind, more in ATTENTIONS.items()
@@ -251,6 +265,44 @@ def test_attentive_decoder_by_its_formula() -> None:
             weights = torch.stack([asking @ place for place in memory]).softmax(0)
             context = sum(weight * place for weight, place in zip(weights, memory, strict=True))
             features = torch.tanh(decoder.combine(torch.cat([context, asking])))
+            torch.testing.assert_close(reading.features[row, step], features)
+            torch.testing.assert_close(reading.weights[row, step, :length], weights)
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("rnn", 1), ("gru", 1), ("lstm", 2)])
+def test_look_first_decoder_by_its_formula(kind: Any, layers: int) -> None:
+    torch.manual_seed(0)
+    config = RecurrentDecoderConfig(
+        kind=kind, size=SIZE, layers=layers, attends="before", attention=AdditiveAttention(size=7)
+    )
+    decoder = build_decoder(config, INPUT, SIZE).double().eval()
+    assert isinstance(decoder, LookFirstDecoder)
+    source, inputs = encoding(), numbers(3, TIME, INPUT)
+    reading, _ = decoder(inputs, decoder.start(source))
+
+    widths = [INPUT + SIZE] + [SIZE] * (layers - 1)
+    cells = [getattr(nn, f"{kind.upper()}Cell")(width, SIZE).double() for width in widths]
+    for cell, layer in zip(cells, decoder.network.layers, strict=True):
+        cell.load_state_dict({name.removesuffix("_l0"): value for name, value in layer.network.state_dict().items()})
+    align = decoder.memory_attention.attention.alignment
+    for row, length in enumerate(LENGTHS):
+        memory = source.memory[row, :length]
+        beginnings = torch.tanh(decoder.bridge(source.last[row : row + 1])).split(SIZE, dim=1)
+        hidden = list(beginnings[:: 2 if kind == "lstm" else 1])
+        inner = list(beginnings[1::2])  # the cells of an LSTM
+        for step in range(TIME):
+            word, asking = inputs[row, step], hidden[-1][0]
+            hiddens = torch.stack([align.query(asking) + align.key(place) for place in memory]).tanh()
+            weights = (hiddens @ align.energy.weight[0]).softmax(0)
+            context = sum(weight * place for weight, place in zip(weights, memory, strict=True))
+            below = torch.cat([word, context])[None]
+            for depth, cell in enumerate(cells):
+                if kind == "lstm":
+                    hidden[depth], inner[depth] = cell(below, (hidden[depth], inner[depth]))
+                else:
+                    hidden[depth] = cell(below, hidden[depth])
+                below = hidden[depth]
+            features = torch.tanh(decoder.combine(torch.cat([context, below[0], word])))
             torch.testing.assert_close(reading.features[row, step], features)
             torch.testing.assert_close(reading.weights[row, step, :length], weights)
 

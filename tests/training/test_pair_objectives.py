@@ -29,6 +29,7 @@ TRANSFORMER = {"kind": "transformer", "size": 12, "layers": 2, "heads": 2}
 MODELS: dict[str, dict[str, Any]] = {
     "plain": {"encoder": GRU, "decoder": {**GRU, "attention": {"kind": "none"}}},
     "coverage": {"encoder": GRU, "decoder": {**GRU, "attention": {"kind": "coverage", "size": 8}}},
+    "looks first": {"encoder": GRU, "decoder": {**GRU, "attends": "before", "layers": 2}},
     "convolution": {"encoder": GRU, "decoder": {"kind": "convolution", "size": 12, "layers": 2}},
     "transformer": {"encoder": TRANSFORMER, "decoder": TRANSFORMER},
     "copying": {"encoder": GRU, "decoder": {**GRU, "attention": {"kind": "additive", "size": 8}}},

@@ -8,7 +8,7 @@ from seqloom.nn.averages import AttentionAverage, Average
 from seqloom.nn.convolution import Convolution
 from seqloom.nn.decoders.base import Decoder
 from seqloom.nn.decoders.convolution import ConvolutionDecoder
-from seqloom.nn.decoders.recurrent import AttentiveDecoder, PlainDecoder
+from seqloom.nn.decoders.recurrent import AttentiveDecoder, LookFirstDecoder, PlainDecoder
 from seqloom.nn.decoders.transformer import SecondLook, TransformerDecoder
 from seqloom.nn.encoders import ConvolutionEncoder, Encoder, RecurrentEncoder, TransformerEncoder
 from seqloom.nn.features import FeatureLayer
@@ -52,7 +52,8 @@ def build_decoder(config: seq2seq.DecoderConfig, input_size: int, memory_size: i
             if isinstance(config.attention, seq2seq.NoAttention):
                 return PlainDecoder(config, input_size, memory_size)
             attention = build_attention(config.attention, config.size, memory_size)
-            return AttentiveDecoder(config, input_size, memory_size, attention)
+            kind = LookFirstDecoder if config.attends == "before" else AttentiveDecoder
+            return kind(config, input_size, memory_size, attention)
         case seq2seq.ConvolutionDecoderConfig():
             return ConvolutionDecoder(config, input_size, memory_size)
         case seq2seq.TransformerDecoderConfig():

@@ -132,6 +132,9 @@ class RecurrentDecoderConfig(Schema):
     """Dropout between layers and on the features."""
     attention: OptionalAttention = BilinearAttention()
     """How the decoder looks at the source; `none` for the plain encoder-decoder."""
+    attends: Literal["after", "before"] = "after"
+    """When it looks: `after` each step, so that what it saw goes to the output alone (Luong et al. 2015), or `before`
+    it, so that the step reads what it saw beside the last word (Bahdanau et al. 2015)."""
     summary: Literal["last", "sum"] = "last"
     """What stands for the whole source: the encoder's last state, or the sum of all."""
     feed: bool = False
@@ -140,6 +143,8 @@ class RecurrentDecoderConfig(Schema):
     def check_keys(self) -> None:
         if self.feed and self.attention.kind != "none":
             raise ValueError("feed is for decoders without attention; set attention.kind to none, or feed to false")
+        if self.attends == "before" and self.attention.kind == "none":
+            raise ValueError("attends is for decoders with attention; choose an attention.kind, or leave attends out")
 
 
 class ConvolutionDecoderConfig(ConvolutionShape):

@@ -49,7 +49,8 @@ class RecurrentDecoder(Decoder):
             hidden_dropout=config.dropout,
             variational=False,
         )
-        self.network = Recurrent(network, input_size + memory_size if config.feed else input_size)
+        reads_source = config.feed or config.attends == "before"  # at every step, beside the word
+        self.network = Recurrent(network, input_size + memory_size if reads_source else input_size)
         self.bridge = nn.Linear(memory_size, sum(self.network.widths.values()))
 
     def start(self, encoding: Encoding) -> State:
@@ -98,7 +99,8 @@ class PlainDecoder(RecurrentDecoder):
 
 
 class AttentiveDecoder(RecurrentDecoder):
-    """With attention (Luong et al. 2015, https://arxiv.org/abs/1508.04025, section 3.1): the state h_t asks, and
+    """With attention after the step (Luong et al. 2015, https://arxiv.org/abs/1508.04025, section 3.1): the state h_t
+    asks, and
 
     h̃_t = tanh(W [c_t, h_t]),  c_t = Σ_s α(h_t, m_s) m_s
 
@@ -123,8 +125,41 @@ class AttentiveDecoder(RecurrentDecoder):
         hidden, after = self.advance(inputs, state)
         contexts, weights, looked = self.memory_attention(hidden, state.part("attention"))
         after.put("attention", looked)
-        features = self.combine(torch.cat([contexts, hidden], dim=2)).tanh()
-        return Reading(self.dropout(features), lambda: weights), after
+        return self.conclude([contexts, hidden], weights), after
+
+    def conclude(self, known: list[Tensor], weights: Tensor) -> Reading:
+        """What the next words are predicted from: a layer over what is known at each step, [rows, time, ...] each."""
+        features = self.combine(torch.cat(known, dim=2)).tanh()
+        return Reading(self.dropout(features), lambda: weights)
+
+
+class LookFirstDecoder(AttentiveDecoder):
+    """With attention before the step (Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, section 3.1): the state
+    h_{t-1} asks, and the network reads the answer beside the last word,
+
+    c_t = Σ_s α(h_{t-1}, m_s) m_s,  h_t = f([e_t, c_t], h_{t-1}),  h̃_t = tanh(W [c_t, h_t, e_t])
+
+    The paper has one layer, and maxout instead of tanh. In a stack, the state of the top layer asks, from which words
+    are predicted, and the first layer reads the answer. Every step waits for the one before, known targets or not.
+    """
+
+    def __init__(
+        self, config: RecurrentDecoderConfig, input_size: int, memory_size: int, attention: ContextAttention
+    ) -> None:
+        super().__init__(config, input_size, memory_size, attention)
+        self.combine = nn.Linear(memory_size + config.size + input_size, config.size)
+        hidden, *_ = self.network.memory[-1]
+        self.asking = f"network.{hidden}"
+
+    def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
+        steps = []
+        for word in inputs.split(1, dim=1):
+            context, weights, looked = self.memory_attention(state[self.asking].unsqueeze(1), state.part("attention"))
+            hidden, state = self.advance(torch.cat([word, context], dim=2), state)
+            state.put("attention", looked)
+            steps.append((context, hidden, weights))
+        contexts, hidden, weights = (torch.cat(parts, dim=1) for parts in zip(*steps, strict=True))
+        return self.conclude([contexts, hidden, inputs], weights), state
 
 
 def _evenly(mask: Tensor, time: int) -> Tensor:
