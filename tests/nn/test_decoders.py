@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -310,7 +311,7 @@ def test_look_first_decoder_by_its_formula(kind: Any, layers: int) -> None:
 def test_convolution_decoder_by_its_formula() -> None:
     decoder = make("convolution, dot")
     assert isinstance(decoder, ConvolutionDecoder)
-    source, inputs = encoding([6, 6]), numbers(2, TIME, INPUT)
+    source, inputs = replace(encoding([6, 6]), values=numbers(2, 6, SIZE, seed=8)), numbers(2, TIME, INPUT)
     reading, _ = decoder(inputs, decoder.start(source))
     words = decoder.positions.embed(decoder.project(inputs), 0)
     hidden = words
@@ -324,7 +325,7 @@ def test_convolution_decoder_by_its_formula() -> None:
             gated = sums[:, :SIZE] * torch.sigmoid(sums[:, SIZE:])
             asking = (layer.query(gated) + words[:, step]) * math.sqrt(0.5)
             weights = torch.einsum("bi,bpi->bp", asking, source.memory).softmax(1)
-            context = torch.einsum("bp,bpi->bi", weights, source.memory)
+            context = torch.einsum("bp,bpi->bi", weights, source.values)
             attended = (gated + layer.context(context)) * math.sqrt(0.5)
             outputs.append((hidden[:, step] + attended) * math.sqrt(0.5))
         hidden = torch.stack(outputs, dim=1)

@@ -116,6 +116,9 @@ def test_a_row_gives_what_it_gives_alone_whatever_stands_in_the_padding(
         close(together.memory[row, :length], alone.memory[0])
         close(together.last[row], alone.last[0])
         close(together.memory[row].sum(0), alone.memory[0].sum(0))
+        if together.values is not None:
+            close(together.values[row, :length], alone.values[0])
+            assert together.values.isfinite().all()
 
 
 @every_encoder
@@ -230,7 +233,7 @@ def test_convolution_is_a_gated_sum_over_the_places_around() -> None:
     vectors = sentences(size=SIZE)
     encoding = encoder(vectors, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
-        hidden = encoder.positions.embed(vectors[row : row + 1, :length], 0)[0]
+        words = hidden = encoder.positions.embed(vectors[row : row + 1, :length], 0)[0]
         for layer in encoder.layers:
             zeros = torch.zeros(1, SIZE, dtype=torch.float64)
             padded = torch.cat([zeros, hidden, zeros])
@@ -238,6 +241,7 @@ def test_convolution_is_a_gated_sum_over_the_places_around() -> None:
             linear, gate = both.chunk(2, -1)
             hidden = (hidden + linear * gate.sigmoid()) * 0.5**0.5
         close(encoding.memory[row, :length], hidden)
+        close(encoding.values[row, :length], (hidden + words) * 0.5**0.5)
         close(encoding.last[row], hidden.mean(0))
 
 

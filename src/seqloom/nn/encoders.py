@@ -23,6 +23,8 @@ from seqloom.nn.positions import added_positions, two_sided_positions
 from seqloom.nn.recurrent import LAYERS
 from seqloom.nn.transformer import TransformerReader, View
 
+HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -35,6 +37,8 @@ class Encoding:
     last: Tensor
     """[batch, size]: the whole sentence in one vector. The state after the last word read, for recurrent encoders;
     for others, which read all words at once, the mean of the memory."""
+    values: Tensor | None = None
+    """[batch, places, size]: what attention gives back of each place, where that is not the memory it looks at."""
 
 
 class Encoder(nn.Module, ABC):
@@ -46,8 +50,9 @@ class Encoder(nn.Module, ABC):
         """vectors [batch, places, input_size], of which row b has lengths[b] ≥ 1 real ones, then padding."""
         mask = torch.arange(vectors.size(1), device=vectors.device) < lengths.unsqueeze(1)
         padding = ~mask.unsqueeze(-1)
-        memory = self.read(vectors.masked_fill(padding, 0.0), mask).masked_fill(padding, 0.0)
-        return Encoding(memory, mask, self.summary(memory, lengths))
+        vectors = vectors.masked_fill(padding, 0.0)
+        memory = self.read(vectors, mask).masked_fill(padding, 0.0)
+        return Encoding(memory, mask, self.summary(memory, lengths), self.values(vectors, memory))
 
     @abstractmethod
     def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
@@ -57,6 +62,11 @@ class Encoder(nn.Module, ABC):
     def summary(self, memory: Tensor, lengths: Tensor) -> Tensor:
         """memory [batch, places, size], zeros where padding is -> one vector per row: the mean."""
         return memory.sum(1) / lengths.unsqueeze(1).to(memory.dtype)
+
+    def values(self, vectors: Tensor, memory: Tensor) -> Tensor | None:
+        """`Encoding.values`, of the vectors that were read and the memory made of them; the padding's may be anything
+        finite."""
+        return None
 
 
 class OneWay(nn.Module):
@@ -150,6 +160,9 @@ class ConvolutionEncoder(Encoder):
 
     h_l = (h_{l-1} + GLU_l(h_{l-1})) · √½, where GLU(X) = (X∗W + b) ⊗ σ(X∗V + c) sees (kernel - 1) / 2 places on either
     side, zeros beyond the ends of the sentence; the factor keeps the variance of the sum.
+
+    Attention looks at the last h, and gives back (h + h_0) · √½: what stands around a place, and the word itself with
+    its position (section 3.3; the factor is ours, as for the other sums).
     """
 
     def __init__(self, config: ConvolutionEncoderConfig, input_size: int) -> None:
@@ -170,11 +183,18 @@ class ConvolutionEncoder(Encoder):
 
     def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
         padding = ~mask.unsqueeze(1)
-        hidden = self.positions.embed(self.project(vectors), 0).transpose(1, 2)  # [batch, size, places]
+        hidden = self.embed(vectors).transpose(1, 2)  # [batch, size, places]
         for layer in self.layers:
             inputs = self.dropout(hidden).masked_fill(padding, 0.0)  # a convolution must not carry padding into words
-            hidden = (hidden + F.glu(layer(inputs), dim=1)) * math.sqrt(0.5)
+            hidden = (hidden + F.glu(layer(inputs), dim=1)) * HALF
         return self.dropout(hidden.transpose(1, 2))
+
+    def values(self, vectors: Tensor, memory: Tensor) -> Tensor:
+        return (memory + self.embed(vectors)) * HALF
+
+    def embed(self, vectors: Tensor) -> Tensor:
+        """h_0: the words, and where they stand."""
+        return self.positions.embed(self.project(vectors), 0)
 
 
 class TransformerEncoder(TransformerReader, Encoder):

@@ -59,7 +59,7 @@ class Decoder(nn.Module, ABC):
 class MemoryAttention(nn.Module):
     """Attention to the memory of an encoder, and what it must remember of where it looked.
 
-    Its state is `memory`, `keys` and `mask`, shared by the hypotheses of a source, and, for attention that looks back,
+    Its state is `values`, `keys` and `mask`, shared by the hypotheses of a source, and, for attention that looks back,
     `looked` [rows, places].
     """
 
@@ -70,22 +70,23 @@ class MemoryAttention(nn.Module):
     def start(self, encoding: Encoding) -> State:
         """The state before the first look."""
         keys = self.attention.alignment.prepare(encoding.memory)
-        shared = {"memory": encoding.memory, "keys": keys, "mask": encoding.mask}
+        values = encoding.memory if encoding.values is None else encoding.values
+        shared = {"values": values, "keys": keys, "mask": encoding.mask}
         looks_back = self.attention.alignment.looks_back
         rows = {"looked": encoding.mask.new_zeros(encoding.mask.shape, dtype=torch.float32)} if looks_back else {}
         return State(rows, shared=shared)
 
     def forward(self, queries: Tensor, state: State) -> tuple[Tensor, Tensor, State]:
         """queries [rows, time, size] -> contexts [rows, time, memory size], weights [rows, time, places], the state."""
-        memory, keys, mask = (state.of_sources(name) for name in ("memory", "keys", "mask"))
+        values, keys, mask = (state.of_sources(name) for name in ("values", "keys", "mask"))
         alignment = self.attention.alignment
         if not alignment.looks_back:
-            contexts, weights = self.attention(queries, memory, keys, mask)
+            contexts, weights = self.attention(queries, values, keys, mask)
             return contexts, weights, state.after({}, queries.size(1))
         looked: Tensor | None = state["looked"]
         seen = []
         for query in queries.split(1, dim=1):  # each look depends on the one before
-            context, weights = self.attention(query, memory, keys, mask, looked)
+            context, weights = self.attention(query, values, keys, mask, looked)
             looked = alignment.remember(looked, weights)
             seen.append((context, weights))
         assert looked is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from torch import Tensor, nn
 
 from seqloom.config.schema.seq2seq import ConvolutionDecoderConfig
@@ -11,12 +9,10 @@ from seqloom.nn.alignment import build_attention
 from seqloom.nn.convolution import CausalConvolution
 from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
 from seqloom.nn.dropout import Dropout
-from seqloom.nn.encoders import Encoding
+from seqloom.nn.encoders import HALF, Encoding
 from seqloom.nn.layers import Layers, fit_size
 from seqloom.nn.positions import added_positions
 from seqloom.nn.state import State
-
-HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 
 
 class ConvolutionDecoderLayer(nn.Module):
@@ -53,6 +49,7 @@ class ConvolutionDecoder(Decoder):
 
     d_l = (W h_l + e) √½ asks with what the convolutions of layer l know and with the last word e itself; the context
     c_l that it gets is added to h_l before layer l + 1 reads it, so that later layers know what earlier ones looked at.
+    A convolutional encoder puts the source's words themselves into c_l, beside what it made of them.
     """
 
     def __init__(self, config: ConvolutionDecoderConfig, input_size: int, memory_size: int) -> None:
