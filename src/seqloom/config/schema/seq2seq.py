@@ -144,7 +144,7 @@ class RecurrentDecoderConfig(Schema):
         if self.feed and self.attention.kind != "none":
             raise ValueError("feed is for decoders without attention; set attention.kind to none, or feed to false")
         if self.attends == "before" and self.attention.kind == "none":
-            raise ValueError("attends is for decoders with attention; choose an attention.kind, or leave attends out")
+            raise ValueError("attends is for decoders with attention; set attention.kind, or attends to after")
 
 
 class ConvolutionDecoderConfig(ConvolutionShape):
