@@ -146,6 +146,7 @@ def transformer(name: str, *settings: str) -> Case:
 
 
 SIZE = "model.features.size=12"
+OWN_WORDS = ("objective.kind=scheduled-sampling", "objective.decay=linear", "objective.begin=0.9")
 CASES += [
     language("lstm", SIZE, "model.features.layers=2", "model.features.weight_drop=0.2"),
     language("average"),
@@ -168,6 +169,8 @@ CASES += [
         "noise-contrastive", "model.output.kind=noise-contrastive", "model.output.normaliser=learned", preset="gru"
     ),
     language("negative-sampling", SIZE, "model.output.kind=negative-sampling", preset="rnn"),
+    language("lstm-sampling", SIZE, "model.features.weight_drop=0.2", *OWN_WORDS, preset="lstm"),
+    transformer("transformer-sampling", *OWN_WORDS, "objective.choice=sample"),
 ]
 
 ngram = Case(

@@ -62,7 +62,7 @@ def test_all_words_of_vocabulary_and_source_sum_to_one_and_there_are_no_others(d
     model = make(decoder)
     state = model.start(4, SOURCE)
     reading, _ = model(shifted(TARGETS), state)
-    log_probs = model.predict_all(reading, state)
+    log_probs = model.predict(reading, state)
     assert log_probs.shape == (4, 4, VOCABULARY + SOURCE.tokens.size(1))
     torch.testing.assert_close(log_probs.exp().sum(2), torch.ones(4, 4))
     for row, unknown in enumerate(UNKNOWN):
@@ -76,7 +76,7 @@ def test_the_mixture_by_its_formula(decoder: str) -> None:
     model = make(decoder)
     state = model.start(4, SOURCE)
     reading, _ = model(shifted(TARGETS), state)
-    found = model.predict_all(reading, state).exp()
+    found = model.predict(reading, state).exp()
     gates = torch.sigmoid(model.gate(reading.features)).squeeze(2)
     vocabulary = model.output.log_probs(reading.features).exp()
     for row in range(3):
@@ -98,9 +98,10 @@ def test_judging_targets_equals_looking_them_up_among_all_words(decoder: str) ->
     model = make(decoder)
     state = model.start(4, SOURCE)
     reading, _ = model(shifted(TARGETS), state)
-    everything = model.predict_all(reading, state).gather(2, TARGETS.unsqueeze(2)).squeeze(2)
+    everything = model.predict(reading, state).gather(2, TARGETS.unsqueeze(2)).squeeze(2)
     torch.testing.assert_close(model.judge(reading, state, TARGETS), everything, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(model.predict(reading, state), model.predict_all(reading, state)[:, -1])
+    after, _ = model.read(model.start(4, SOURCE), shifted(TARGETS))
+    torch.testing.assert_close(after, model.predict(reading, state)[:, -1])
 
 
 @torch.inference_mode()
@@ -157,7 +158,7 @@ def test_generation_copies_only_what_the_selector_chose() -> None:
     allowed = words & (chosen >= model.threshold)
     assert allowed[0].sum() == 3
     assert ((copied > 0) == allowed.unsqueeze(1)).all()
-    log_probs = model.predict_all(reading, state)
+    log_probs = model.predict(reading, state)
     torch.testing.assert_close(log_probs.exp().sum(2), torch.ones(4, 4))
     for place in range(5):
         number = int(SOURCE.tokens[0, place])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
@@ -47,10 +48,6 @@ class Conditional(Network, Autoregressive):
         return reading, state
 
     def predict(self, reading: Reading, state: State) -> Tensor:
-        """log p of every word after the last one read: [rows, vocabulary]."""
-        return self.output.log_probs(reading.features[:, -1])
-
-    def predict_all(self, reading: Reading, state: State) -> Tensor:
         """log p of every word after each one read: [rows, time, vocabulary]."""
         return self.output.log_probs(reading.features)
 
@@ -81,7 +78,17 @@ class Conditional(Network, Autoregressive):
     def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read tokens [batch, time]; return log p(next | source, all read so far) [batch, vocabulary] and the state."""
         reading, after = self(tokens, state)
-        return self.predict(reading, state), after
+        return self.predict(reading.at(-1), state).squeeze(1), after
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the decoder takes word after word even when all are known."""
+        return self.decoder.sequential
+
+    def predictions(self, state: State, tokens: Tensor) -> Iterator[Tensor]:
+        """log p(next | source, all read so far) [batch, vocabulary] after each of tokens [batch, time]."""
+        reading, _ = self(tokens, state)
+        return (self.predict(reading.at(step), state).squeeze(1) for step in range(tokens.size(1)))
 
     def reserve(self, state: State, steps: int) -> State:
         """The same state with room for so many steps, so that its tensors keep their shapes as it goes on."""

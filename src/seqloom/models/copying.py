@@ -51,12 +51,6 @@ class CopyingSeq2Seq(Seq2Seq):
         return super().forward(self._known(inputs), state)
 
     def predict(self, reading: Reading, state: State) -> Tensor:
-        return self._mixture(Reading(reading.features[:, -1:], lambda: reading.weights[:, -1:]), state).squeeze(1)
-
-    def predict_all(self, reading: Reading, state: State) -> Tensor:
-        return self._mixture(reading, state)
-
-    def _mixture(self, reading: Reading, state: State) -> Tensor:
         """log p of all words: [rows, time, vocabulary + places]; -inf beyond the unknown words of a source."""
         tokens, copied = self._copied(reading, state)
         generate, copy = self._gates(reading.features, copied)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
@@ -42,6 +43,16 @@ class LanguageModel(Network, Autoregressive):
         """Read tokens [batch, time]; return log p(next | all read so far) [batch, vocabulary] and the new state."""
         features, state = self(tokens, state)
         return self.output.log_probs(features[:, -1]), state
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the network takes word after word even when all are known."""
+        return self.features.sequential
+
+    def predictions(self, state: State, tokens: Tensor) -> Iterator[Tensor]:
+        """log p(next | all read so far) [batch, vocabulary] after each of tokens [batch, time]."""
+        features, _ = self(tokens, state)
+        return map(self.output.log_probs, features.unbind(1))
 
     def reserve(self, state: State, steps: int) -> State:
         """The same state with room for so many steps, so that its tensors keep their shapes as it goes on."""

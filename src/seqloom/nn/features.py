@@ -20,6 +20,8 @@ class FeatureLayer(nn.Module, ABC):
     carries: bool = False
     """True when the state is of fixed size and may be carried from window to window for ever: recurrent networks,
     and those that see a fixed number of recent words."""
+    sequential: bool = False
+    """Whether it takes word after word even when all are known: recurrent networks do."""
 
     @abstractmethod
     def start(self, size: int, like: Tensor) -> State:

@@ -133,6 +133,7 @@ class Recurrent(FeatureLayer):
     """
 
     carries = True
+    sequential = True
 
     def __init__(self, config: SomeRecurrentFeatures, input_size: int) -> None:
         super().__init__()

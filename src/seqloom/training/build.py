@@ -8,7 +8,8 @@ from seqloom.training.adversarial import Adversarial
 from seqloom.training.bounds import Elbo, ImportanceWeighted, TextElbo
 from seqloom.training.energy import ClampedAndFree, ContrastiveDivergence
 from seqloom.training.objectives import Context, MaximumLikelihood, Objective, OwnLoss, RandomTruncation
-from seqloom.training.pair_objectives import ScheduledSampling, TeacherForcing
+from seqloom.training.pair_objectives import TeacherForcing
+from seqloom.training.scheduled_sampling import ScheduledSampling
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": MaximumLikelihood,

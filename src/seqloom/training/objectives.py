@@ -32,6 +32,15 @@ class Loss:
     """Summed over tokens too; logged per token."""
 
 
+Reads = Callable[[Any, Tensor, State | None], Tensor]
+"""(model, words, state) -> the words that a model in this state reads in training where these are the true ones."""
+
+
+def true_words(_model: Any, words: Tensor, _state: State | None) -> Tensor:
+    """The true words: teacher forcing."""
+    return words
+
+
 @dataclass(frozen=True)
 class Context:
     """What an objective may ask for besides model and batch: a reward reads texts, and compares with references."""
@@ -124,8 +133,13 @@ class MaximumLikelihood(Carrying):
 
     config: LikelihoodObjective
 
+    def __init__(self, config: LikelihoodObjective, context: Context | None = None, reads: Reads = true_words) -> None:
+        super().__init__(config, context)
+        self.reads = reads
+
     def forward(self, model: LanguageModel, batch: TokenBatch) -> Loss:
-        features, state = model(batch.inputs, self.before(model, batch))
+        before = self.before(model, batch)
+        features, state = model(self.reads(model, batch.inputs, before), before)
         likelihood = model.output.loss(features, batch.targets)
         self.carried = state.detach() if model.features.carries else None
         total = likelihood + batch.tokens * self.penalty(features)

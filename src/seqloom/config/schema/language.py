@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from seqloom.config.schema.base import Layers, ModelPart, Probability, Schema, Size, Start
 from seqloom.config.schema.data import TextData
-from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncationObjective
+from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncationObjective, ScheduledSamplingObjective
 from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
 from seqloom.config.schema.transformer import InnerActivation, PositionKind, WordTransformer
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 FARTHEST = 1_000_000  # words that convolutions may look back
 
@@ -143,10 +146,16 @@ FeaturesConfig = Annotated[
 
 class LanguageModelConfig(ModelPart):
     learns_from = TextData
-    objectives = (LikelihoodObjective, RandomTruncationObjective)
+    objectives = (LikelihoodObjective, RandomTruncationObjective, ScheduledSamplingObjective)
 
     kind: Literal["language"] = "language"
     """A deep sequence model: an embedding layer, a feature layer and an output layer."""
     embedding: EmbeddingConfig = EmbeddingConfig()
     features: FeaturesConfig = LstmFeatures()
     output: OutputConfig = SoftmaxOutput()
+
+    def check(self, run: RunConfig) -> None:
+        of_pairs = ("label_smoothing", "coverage") if isinstance(run.objective, ScheduledSamplingObjective) else ()
+        for key in of_pairs:
+            if getattr(run.objective, key):
+                raise ValueError(f"objective.{key} is for models of pairs and captions: set it to 0")

@@ -42,7 +42,7 @@ class TeacherForcingObjective(PairObjective):
 
 class ScheduledSamplingObjective(PairObjective):
     kind: Literal["scheduled-sampling"] = "scheduled-sampling"
-    """The decoder reads the true word with probability ε and else one it predicted itself (Bengio et al. 2015)."""
+    """The model reads the true word with probability ε and else one it predicted itself (Bengio et al. 2015)."""
     decay: Literal["constant", "linear", "exponential", "inverse-sigmoid"] = "inverse-sigmoid"
     """How ε falls from `begin` to `end` with p, the part of the training that is done: `linear`, evenly; `exponential`,
     by the same factor with every step; `inverse-sigmoid`, as 1 / (1 + exp(12 p - 6)) does: slowly, fast, slowly;
@@ -53,7 +53,7 @@ class ScheduledSamplingObjective(PairObjective):
     """ε in the end."""
     method: Literal["auto", "steps", "passes"] = "auto"
     """`steps`: word by word, each choice made when its word is read; `passes`: one pass over the true words to predict
-    all, a second one over true and predicted words (Mihaylova & Martins 2019). `auto`: steps for recurrent decoders,
+    all, a second one over true and predicted words (Mihaylova & Martins 2019). `auto`: steps for recurrent networks,
     else passes."""
     choice: Literal["best", "sample"] = "best"
     """Which predicted word is read: the most probable, or one drawn."""

@@ -29,6 +29,10 @@ class Reading:
         """[rows, time, places]: how much each step looked at each place of its source. Each row sums to 1."""
         return self.look()
 
+    def at(self, step: int) -> Reading:
+        """What it makes of one of the words; -1 is the last."""
+        return Reading(self.features[:, step:][:, :1], lambda: self.weights[:, step:][:, :1])
+
 
 class Decoder(nn.Module, ABC):
     """h_t = f(e_1, ..., e_t; memory): reads any number of vectors at once and carries on from where it stopped.
