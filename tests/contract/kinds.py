@@ -331,7 +331,7 @@ CASES += [
     pairs("copying-tree", GRU, GRU, output={"kind": "tree-softmax"}, copying=POINTER),
     pairs("copying-convolution", CONVOLUTION, CONVOLUTION, copying=POINTER),
     pairs("copying-transformer", TRANSFORMER, {**TRANSFORMER, "attention": LOCATION}, copying=POINTER),
-    pairs("copying-selective", GRU, TRANSFORMER, copying={"kind": "selective"}),
+    pairs("copying-selective", GRU, TRANSFORMER, copying={"kind": "selective", "threshold": 0.55}),
 ]
 
 # ------------------------------------------------------------------------------------------------- models that label

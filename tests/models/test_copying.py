@@ -13,16 +13,18 @@ from torch.nn import functional as F
 import seqloom
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.data.pair_batches import PairBatch
+from seqloom.metrics.likelihood import target_likelihood
 from seqloom.models.build import build_seq2seq
 from seqloom.models.copying import CopyingSeq2Seq, SelectiveSeq2Seq
 from seqloom.models.seq2seq import Source
+from seqloom.nn import State
+from seqloom.nn.decoders import Reading
 from seqloom.text.special import BOS, EOS, PAD, UNK
 
 VOCABULARY = 7
 GRU = {"kind": "gru", "size": 12}
 TRANSFORMER = {"kind": "transformer", "size": 12, "layers": 2, "heads": 2}
 DECODERS: dict[str, dict[str, Any]] = {
-    "plain": {**GRU, "attention": {"kind": "none"}},
     "recurrent": {**GRU, "attention": {"kind": "additive", "size": 8}},
     "coverage": {**GRU, "attention": {"kind": "coverage", "size": 8}},
     "convolution": {"kind": "convolution", "size": 12, "layers": 2},
@@ -53,6 +55,12 @@ def shifted(targets: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.full((len(targets), 1), BOS), targets[:, :-1]], dim=1)
 
 
+def followed(model: CopyingSeq2Seq) -> tuple[Reading, State]:
+    """The targets read as training reads them, and the state that they were read from."""
+    state = model.begin(model.encode(SOURCE), SOURCE)
+    return model(shifted(TARGETS), state)[0], state
+
+
 BATCH = PairBatch(SOURCE.tokens, shifted(TARGETS), TARGETS, SOURCE.lengths, (TARGETS != PAD).sum(1))
 
 
@@ -60,8 +68,7 @@ BATCH = PairBatch(SOURCE.tokens, shifted(TARGETS), TARGETS, SOURCE.lengths, (TAR
 @torch.inference_mode()
 def test_all_words_of_vocabulary_and_source_sum_to_one_and_there_are_no_others(decoder: str) -> None:
     model = make(decoder)
-    state = model.start(4, SOURCE)
-    reading, _ = model(shifted(TARGETS), state)
+    reading, state = followed(model)
     log_probs = model.predict(reading, state)
     assert log_probs.shape == (4, 4, VOCABULARY + SOURCE.tokens.size(1))
     torch.testing.assert_close(log_probs.exp().sum(2), torch.ones(4, 4))
@@ -74,8 +81,7 @@ def test_all_words_of_vocabulary_and_source_sum_to_one_and_there_are_no_others(d
 @torch.inference_mode()
 def test_the_mixture_by_its_formula(decoder: str) -> None:
     model = make(decoder)
-    state = model.start(4, SOURCE)
-    reading, _ = model(shifted(TARGETS), state)
+    reading, state = followed(model)
     found = model.predict(reading, state).exp()
     gates = torch.sigmoid(model.gate(reading.features)).squeeze(2)
     vocabulary = model.output.log_probs(reading.features).exp()
@@ -96,8 +102,7 @@ def test_the_mixture_by_its_formula(decoder: str) -> None:
 @torch.inference_mode()
 def test_judging_targets_equals_looking_them_up_among_all_words(decoder: str) -> None:
     model = make(decoder)
-    state = model.start(4, SOURCE)
-    reading, _ = model(shifted(TARGETS), state)
+    reading, state = followed(model)
     everything = model.predict(reading, state).gather(2, TARGETS.unsqueeze(2)).squeeze(2)
     torch.testing.assert_close(model.judge(reading, state, TARGETS), everything, rtol=1e-5, atol=1e-5)
     after, _ = model.read(model.start(4, SOURCE), shifted(TARGETS))
@@ -123,18 +128,14 @@ def test_the_vocabulary_reads_words_it_does_not_know_as_unknown() -> None:
 @every
 def test_gradients_stay_finite_where_nothing_can_be_copied(decoder: str) -> None:
     model = make(decoder).train()
-    state = model.start(4, SOURCE)
-    reading, _ = model(shifted(TARGETS), state)
-    model.loss(reading, state, BATCH, 0.0).backward()
+    model.loss(*followed(model), BATCH, 0.0).backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters() if parameter.grad is not None)
 
 
 def test_label_smoothing_is_refused() -> None:
     model = make("recurrent")
-    state = model.start(4, SOURCE)
-    reading, _ = model(shifted(TARGETS), state)
     with pytest.raises(ValueError, match="label smoothing is for models without copying"):
-        model.loss(reading, state, BATCH, 0.1)
+        model.loss(*followed(model), BATCH, 0.1)
 
 
 # --------------------------------------------------------------------------------------------------- the selector
@@ -166,11 +167,24 @@ def test_generation_copies_only_what_the_selector_chose() -> None:
         assert bool((log_probs[0, :, number] > -torch.inf).all()) is (remains or number < VOCABULARY)
 
 
-def test_in_training_attention_is_free() -> None:
-    model = selective(0.999)
-    assert not model.select(model.encode(SOURCE), SOURCE).any()
-    model.train()
-    assert (model.select(model.encode(SOURCE), SOURCE).sum(1) == SOURCE.lengths - 1).all()
+def test_what_the_selector_rules_out_is_never_written() -> None:
+    written = {
+        threshold: {token for drawn in selective(threshold).sample(4, source=SOURCE) for token in drawn.tokens}
+        for threshold in (0.0, 0.999)
+    }
+    assert max(written[0.0]) >= VOCABULARY
+    assert max(written[0.999]) < VOCABULARY
+
+
+@torch.inference_mode()
+def test_probabilities_are_the_same_with_and_without_selection() -> None:
+    with_selection, without = selective(0.999), make("recurrent")
+    without.load_state_dict(with_selection.state_dict(), strict=False)
+    expected = without.token_log_probs(TARGETS, SOURCE)
+    torch.testing.assert_close(with_selection.token_log_probs(TARGETS, SOURCE), expected)
+    validated = target_likelihood(with_selection, [BATCH]).cross_entropy
+    assert validated == pytest.approx(target_likelihood(without, [BATCH]).cross_entropy)
+    assert with_selection.train().loss(*followed(with_selection), BATCH, 0.0) == pytest.approx(-expected.sum().item())
 
 
 def test_the_selector_learns_which_words_of_a_source_its_target_uses() -> None:

@@ -67,9 +67,16 @@ class Conditional(Network, Autoregressive):
     # ------------------------------------------------------------------------------------------- the step protocol
 
     def start(self, size: int, source: Any = None) -> State:
-        """The state of `size` sequences before anything was read; `source` has a row for each."""
+        """The state of `size` sequences that are to be written; `source` has a row for each.
+
+        Searches begin here, scores with `begin`: a model may narrow what it writes, not what it finds probable.
+        """
+        return self.begin(*self.encoded(size, source))
+
+    def encoded(self, size: int, source: Any) -> tuple[Encoding, Any]:
+        """What `begin` takes, of the sources of `size` sequences."""
         source = self.checked(source, size)
-        return self.begin(self.encode(source), source)
+        return self.encode(source), source
 
     @abstractmethod
     def checked(self, source: Any, size: int) -> Any:
@@ -105,6 +112,6 @@ class Conditional(Network, Autoregressive):
 
     def _follow(self, tokens: Tensor, source: Any) -> tuple[Reading, State]:
         """Read targets from the beginning, each shifted by one."""
-        state = self.start(len(tokens), source)
+        state = self.begin(*self.encoded(len(tokens), source))
         reading, _ = self(shifted(tokens), state)
         return reading, state

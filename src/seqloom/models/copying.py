@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,12 +41,8 @@ class CopyingSeq2Seq(Seq2Seq):
     def begin(self, encoding: Encoding, source: Source) -> State:
         state = super().begin(encoding, source)
         state.shared["copy.tokens"] = source.tokens
-        state.shared["copy.allowed"] = self.select(encoding, source)
+        state.shared["copy.allowed"] = words_of(encoding, source)
         return state
-
-    def select(self, encoding: Encoding, source: Source) -> Tensor:
-        """Which places may be copied, [batch, places]: all words, but neither padding nor the end."""
-        return encoding.mask & (source.tokens != EOS)
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:
         return super().forward(self._known(inputs), state)
@@ -90,11 +87,17 @@ class CopyingSeq2Seq(Seq2Seq):
         return generate, F.logsigmoid(-gate).masked_fill(nothing, math.log(SMALLEST))
 
 
+def words_of(encoding: Encoding, source: Source) -> Tensor:
+    """Which places of the sources are words, [batch, places]: neither padding nor the end."""
+    return encoding.mask & (source.tokens != EOS)
+
+
 class SelectiveSeq2Seq(CopyingSeq2Seq):
     """Copying with content selection (Gehrmann et al. 2018, https://arxiv.org/abs/1808.10792, "bottom-up attention").
 
-    A selector learns which words of a source stand in its target, q_s = σ(u · tanh(W m_s)). Generation may copy only
-    where q_s reaches `threshold`; in training, attention is free.
+    A selector learns which words of a source stand in its target, q_s = σ(u · tanh(W m_s)). What is generated may copy
+    only where q_s reaches `threshold`, and its steps are distributions over what is left. In training and in scores
+    attention is free: a word that the selector missed is improbable, not impossible.
     """
 
     def __init__(
@@ -116,15 +119,15 @@ class SelectiveSeq2Seq(CopyingSeq2Seq):
         """q_s as logits, [batch, places]."""
         return self.selector(encoding.memory).squeeze(2).float()
 
-    def select(self, encoding: Encoding, source: Source) -> Tensor:
-        words = super().select(encoding, source)
-        if self.training:
-            return words
-        return words & (self.selection(encoding).sigmoid() >= self.threshold)
+    def start(self, size: int, source: Any = None) -> State:
+        encoding, source = self.encoded(size, source)
+        state = self.begin(encoding, source)
+        state.shared["copy.allowed"] &= self.selection(encoding).sigmoid() >= self.threshold
+        return state
 
     def side_loss(self, encoding: Encoding, batch: PairBatch) -> Tensor:
         """The selector's cross-entropy per source word, summed as if over the targets, so that both weigh alike."""
-        words = super().select(encoding, Source.of(batch))
+        words = words_of(encoding, Source.of(batch))
         used = (batch.source.unsqueeze(2) == batch.targets.unsqueeze(1)).any(2).float()
         losses = F.binary_cross_entropy_with_logits(self.selection(encoding), used, reduction="none")
         mean = (losses * words).sum() / words.sum().clamp(min=1)
