@@ -12,8 +12,10 @@ from torch import nn
 
 import seqloom
 from seqloom.config import load_config
+from seqloom.config.schema.image_classifier import ImageClassifierConfig
 from seqloom.config.schema.training import AveragingConfig, OptimizerConfig, ScheduleConfig
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
+from seqloom.models.image_classifier import ImageClassifier
 from seqloom.models.language import build_language_model
 from seqloom.runs.folder import RunFolder
 from seqloom.training import Journal, read_metrics
@@ -221,6 +223,26 @@ def test_a_triggered_average_is_the_mean_of_the_weights_since_the_trigger() -> N
     assert model.weight.tolist() == [[6.0, 6.0]]
 
 
+@pytest.mark.parametrize("kind", ["exponential", "triggered"])
+def test_the_running_statistics_of_batch_normalisation_are_averaged_like_the_weights(kind: str) -> None:
+    model = ImageClassifier(ImageClassifierConfig(width=2, features=2), (1, 8, 8), classes=2)
+    average = WeightAverage(AveragingConfig.model_validate({"kind": kind}), model)
+    average.running = True
+    norm = next(each for each in model.modules() if isinstance(each, nn.BatchNorm2d))
+    for _ in range(4):
+        model.log_probs(torch.rand(5, 1, 8, 8))
+        with torch.no_grad():
+            norm.weight.copy_(norm.running_mean)
+            norm.bias.copy_(norm.running_var)
+        average.update()
+    last = norm.running_mean.clone()
+    with average.applied():
+        assert not torch.equal(norm.running_mean, last)
+        torch.testing.assert_close(norm.running_mean, norm.weight.detach())
+        torch.testing.assert_close(norm.running_var, norm.bias.detach())
+    assert torch.equal(norm.running_mean, last)
+
+
 def test_an_exponential_average_of_constant_weights_is_those_weights() -> None:
     model = nn.Linear(2, 2)
     average = WeightAverage(AveragingConfig(kind="exponential", decay=0.9), model)
@@ -233,8 +255,12 @@ def test_mean_weights_is_the_mean(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     for value in (1.0, 2.0, 6.0):
-        save_file({"weight": torch.full((2,), value)}, tmp_path / f"{value}.safetensors")
-    assert mean_weights(sorted(tmp_path.iterdir()))["weight"].tolist() == [3.0, 3.0]
+        weights = {"weight": torch.full((2,), value), "share": torch.tensor(0.1).double(), "word": torch.tensor(7)}
+        save_file(weights, tmp_path / f"{value}.safetensors")
+    mean = mean_weights(sorted(tmp_path.iterdir()))
+    assert mean["weight"].tolist() == [3.0, 3.0]
+    assert {name: tensor.dtype for name, tensor in mean.items()} == {name: each.dtype for name, each in weights.items()}
+    assert mean["word"] == 7
 
 
 def test_a_damaged_line_of_metrics_is_lost_and_the_others_are_not(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from seqloom.config.schema.training import AveragingConfig
-from seqloom.training.weights import sharded_like
+from seqloom.training.weights import own_tensors, sharded_like
 
 
 class WeightAverage:
@@ -21,6 +21,10 @@ class WeightAverage:
     exponential: w = 1 - decay, smaller decay during the first steps so that the start is forgotten.
     triggered (NT-ASGD, Merity et al. 2018): nothing until a validation fails to beat the best of those more than
     `patience` validations ago; from then on w = 1/n, the plain mean of the n weights since.
+
+    θ is all that a model keeps as numbers: the running means and variances of batch normalisation belong to the weights
+    that they were seen with, so they are averaged along. To measure them anew (Izmailov et al. 2018) would take a pass
+    over the training data before every validation.
     """
 
     def __init__(self, config: AveragingConfig, model: nn.Module) -> None:
@@ -36,16 +40,15 @@ class WeightAverage:
         if not self.running:
             return
         self.count += 1
-        parameters = dict(self.model.named_parameters())
+        own = self._own()
         if self.count == 1:
-            self.weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+            self.weights = _copies(own)
             return
         if self.config.kind == "exponential":
             weight = 1 - min(self.config.decay, self.count / (self.count + 10))
         else:
             weight = 1 / self.count
-        averages = [self.weights[name] for name in parameters]
-        torch._foreach_lerp_(averages, [parameter.detach() for parameter in parameters.values()], weight)
+        torch._foreach_lerp_([self.weights[name] for name in own], list(own.values()), weight)
 
     def validated(self, loss: float) -> None:
         """Take note of a validation; the trigger of `triggered`."""
@@ -62,7 +65,7 @@ class WeightAverage:
         if not self.count:
             yield
             return
-        own = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+        own = _copies(self._own())
         self._load(self.weights)
         try:
             yield
@@ -71,8 +74,12 @@ class WeightAverage:
 
     @torch.no_grad()
     def _load(self, weights: dict[str, Tensor]) -> None:
-        for name, parameter in self.model.named_parameters():
-            parameter.copy_(weights[name])
+        for name, tensor in self._own().items():
+            tensor.copy_(weights[name])
+
+    def _own(self) -> dict[str, Tensor]:
+        """What the model has now of all that is averaged."""
+        return {name: each.detach() for name, each in own_tensors(self.model).items() if each.is_floating_point()}
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must hold beside `weights`."""
@@ -81,8 +88,12 @@ class WeightAverage:
     def restore(self, state: dict[str, Any], weights: dict[str, Tensor]) -> None:
         """Go on from a checkpoint."""
         self.count, self.running, self.history = state["count"], state["running"], state["history"]
-        own = dict(self.model.named_parameters())
-        self.weights = {name: sharded_like(tensor, own[name]).to(own[name].device) for name, tensor in weights.items()}
+        own = self._own() if self.count else {}
+        self.weights = {name: sharded_like(weights[name], tensor).to(tensor.device) for name, tensor in own.items()}
+
+
+def _copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
@@ -90,6 +101,7 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
     readers = [safe_open(file, framework="pt") for file in files]
 
     def mean(name: str) -> Tensor:
-        return torch.stack([reader.get_tensor(name).double() for reader in readers]).mean(0).float()
+        tensors = [reader.get_tensor(name) for reader in readers]
+        return torch.stack([tensor.double() for tensor in tensors]).mean(0).to(tensors[0])
 
     return {name: mean(name) for name in readers[0].keys()}  # noqa: SIM118 - a reader is no dictionary

@@ -36,10 +36,11 @@ def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
 
 def model_weights(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name; a matrix with two names (tied weights) appears once."""
-    return {name: whole(tensor.detach()) for name, tensor in _own_tensors(model).items()}
+    return {name: whole(tensor.detach()) for name, tensor in own_tensors(model).items()}
 
 
-def _own_tensors(model: nn.Module) -> dict[str, Tensor]:
+def own_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The model's own parameters and those of its buffers that are kept, by name."""
     kept = model.state_dict(keep_vars=True)
     buffers = {name: tensor for name, tensor in model.named_buffers() if name in kept}
     return {**dict(model.named_parameters()), **buffers}
@@ -51,7 +52,7 @@ def load_model_weights(model: nn.Module, weights: Mapping[str, Tensor], source: 
 
     Whole numbers are no weights: rows of them say where a layer looks, and the model has them of its assets already.
     """
-    own = _own_tensors(model)
+    own = own_tensors(model)
     for name in sorted(own.keys() ^ weights.keys()):
         where = "is missing" if name in own else "is not part of the model"
         raise CheckpointError(f"{source}: weight {name!r} {where}; these weights belong to another configuration")
