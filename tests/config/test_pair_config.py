@@ -85,6 +85,14 @@ def test_the_whole_configuration_survives_being_written_down() -> None:
             ["model.copying.kind=pointer", "objective.label_smoothing=0.1"],
             r"objective\.label_smoothing is for models without copying",
         ),
+        (
+            ["model.copying.kind=pointer", "model.decoder.attention.kind=none"],
+            r"model\.copying copies what .* model\.decoder\.attention\.kind=none it looks nowhere",
+        ),
+        (
+            ["objective.coverage=1", "model.decoder.attention.kind=none"],
+            r"objective\.coverage is about where .* model\.decoder\.attention\.kind=none it looks nowhere",
+        ),
         (["model.decoder.feed=true"], r"feed is for decoders without attention"),
         (
             ["model.decoder.attends=before", "model.decoder.attention.kind=none"],
@@ -113,6 +121,11 @@ def test_the_whole_configuration_survives_being_written_down() -> None:
 def test_parts_that_do_not_fit_are_explained(settings: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(PAIRS, settings)
+
+
+def test_a_transformer_copies_and_covers_by_its_own_attention() -> None:
+    settings = ["model.decoder.kind=transformer", "model.copying.kind=pointer", "objective.coverage=1"]
+    assert load_config(PAIRS, settings).model.decoder.attention == NoAttention()
 
 
 def test_a_second_tokeniser_is_for_pairs_only() -> None:

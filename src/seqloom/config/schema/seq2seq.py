@@ -169,6 +169,11 @@ DecoderConfig = Annotated[
 ]
 
 
+def attends(decoder: DecoderConfig) -> bool:
+    """Whether a decoder looks at single places of its source; a Transformer does so by itself."""
+    return decoder.kind == "transformer" or decoder.attention.kind != "none"
+
+
 # ------------------------------------------------------------------------------------------------------- copying
 
 
@@ -203,8 +208,11 @@ class WritingConfig(ModelPart):
     output: OutputConfig = SoftmaxOutput()
 
     def check(self, run: RunConfig) -> None:
-        if isinstance(self.output, SampledConfig) and run.objective.label_smoothing:
-            raise ValueError(f"{self.output.kind} learns from few words: set objective.label_smoothing to 0")
+        if run.objective.coverage and not attends(run.model.decoder):
+            raise ValueError(
+                "objective.coverage is about where the decoder looks, and with model.decoder.attention.kind=none it "
+                "looks nowhere: choose an attention, or set objective.coverage to 0"
+            )
 
 
 class Seq2SeqConfig(WritingConfig):
@@ -223,6 +231,11 @@ class Seq2SeqConfig(WritingConfig):
         super().check(run)
         if self.copying.kind == "none":
             return
+        if not attends(self.decoder):
+            raise ValueError(
+                "model.copying copies what the decoder looks at, and with model.decoder.attention.kind=none it looks "
+                "nowhere: choose an attention, or set model.copying.kind to none"
+            )
         if run.target_text is not None:
             raise ValueError("copying needs one tokeniser for source and target: leave target_text out")
         if run.objective.label_smoothing:
