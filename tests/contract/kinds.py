@@ -324,7 +324,7 @@ CASES += [
     pairs("pairs-convolution", CONVOLUTION, CONVOLUTION, EXPONENTIAL),
     pairs("pairs-transformer", TRANSFORMER, TRANSFORMER),
     pairs("pairs-classes", GRU, GRU, output={"kind": "class-softmax"}),
-    pairs("pairs-noise", GRU, TRANSFORMER, output={"kind": "noise-contrastive", "samples": 8}),
+    pairs("pairs-noise", GRU, TRANSFORMER, SMOOTHED, output={"kind": "noise-contrastive", "samples": 8}),
     pairs("pairs-second-look", TRANSFORMER, {**TRANSFORMER, "attention": LOCATION}),
     pairs("copying", LSTM, {**LSTM, "attention": COVERAGE}, CONSTANT, copying=POINTER),
     pairs("copying-looks-first", GRU, {**GRU, "attends": "before", "attention": COVERAGE}, LINEAR, copying=POINTER),

@@ -95,9 +95,15 @@ def test_an_exact_loss_is_the_surprise_and_smoothing_spreads_it(name: str) -> No
 
 
 @pytest.mark.parametrize("name", SAMPLED)
-def test_a_sampled_loss_refuses_smoothing(name: str) -> None:
-    with pytest.raises(ValueError, match="label smoothing"):
-        layer(name, 30).loss(torch.randn(7, SIZE), torch.randint(30, (7,)), 0.1)
+@torch.no_grad()
+def test_a_sampled_loss_is_smoothed_on_average(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, rows = layer(name, 30), 100_000
+    drawn = made.noise.draw(16)
+    monkeypatch.setattr(made.noise, "draw", lambda number: drawn)  # so that losses differ by their targets alone
+    feature = torch.randn(1, SIZE)
+    losses = torch.stack([made.loss(feature, torch.tensor([word])) for word in range(30)])
+    smoothed = made.loss(feature.expand(rows, SIZE), torch.full((rows,), 4), 0.2) / rows
+    torch.testing.assert_close(smoothed, 0.8 * losses[4] + 0.2 * losses.mean(), rtol=0, atol=float(losses.std()) / 100)
 
 
 @pytest.mark.parametrize("name", KINDS)

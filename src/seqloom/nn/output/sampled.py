@@ -16,7 +16,11 @@ from seqloom.nn.output.softmax import Softmax
 
 
 class SampledOutput(Softmax):
-    """A softmax whose loss scores the target and K words drawn from noise, which all targets of a batch share."""
+    """A softmax whose loss scores the target and K words drawn from noise, which all targets of a batch share.
+
+    Label smoothing would score all words: here a target is another word with probability ε, any of them alike. On
+    average over these draws that is the smoothed loss.
+    """
 
     def __init__(self, config: SampledConfig, input_size: int, noise: Tensor, embedding: nn.Parameter) -> None:
         """noise: q of each word, [vocabulary]; embedding: the matrix that is shared where the configuration ties it."""
@@ -27,9 +31,10 @@ class SampledOutput(Softmax):
         """K"""
 
     def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-        if smoothing:
-            raise ValueError("a sampled loss does not see all words: label smoothing needs another output layer")
         flat, words = self.project(features.reshape(-1, self.input_size)), targets.reshape(-1)
+        if smoothing:
+            other = torch.rand(words.shape, device=words.device) < smoothing
+            words = torch.where(other, torch.randint_like(words, self.vocabulary_size), words)
         drawn = self.noise.draw(self.samples)
         chosen = torch.cat([words, drawn])  # looked up together: one gradient for the whole matrix, not two
         weight, bias = F.embedding(chosen, self.weight), self.bias[chosen]
