@@ -16,7 +16,7 @@ from seqloom.config.schema.outputs import OutputConfig
 from seqloom.errors import CheckpointError
 from seqloom.nn import OutputLayer, Softmax
 from seqloom.nn.output import build_output, layout_of
-from seqloom.nn.output.adaptive import coverage_cutoffs, frequency_ranks
+from seqloom.nn.output.adaptive import AdaptiveSoftmax, coverage_cutoffs, frequency_ranks
 from seqloom.nn.output.classes import ClassSoftmax, frequency_classes, vector_classes
 from seqloom.nn.output.noise import Noise, log_uniform_noise, unigram_noise
 from seqloom.nn.output.sampled import NoiseContrastive, SampledOutput
@@ -127,14 +127,25 @@ def test_a_layer_is_built_again_from_its_weights(name: str) -> None:
     torch.testing.assert_close(again.log_probs(features), made.log_probs(features), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("vocabulary", [1, 2, 40])
-@pytest.mark.parametrize("name", ["softmax", "class-softmax", "tree-softmax", "tree-softmax/balanced"])
+@pytest.mark.parametrize(
+    ("name", "vocabulary"),  # a head and a cluster have two words at least
+    [(name, size) for name in EXACT for size in (1, 2, 40) if size > 1 or not name.startswith("adaptive")],
+)
 def test_a_layer_begins_as_the_distribution_of_the_words(name: str, vocabulary: int) -> None:
     counts = torch.randint(0, 1000, (vocabulary,))
     chosen, embedding = config(name), nn.Parameter(torch.randn(vocabulary, SIZE))
     made = build_output(chosen, SIZE, vocabulary, layout_of(chosen, counts), embedding)
     seen = counts.clamp(min=1)
     torch.testing.assert_close(made.log_probs(torch.zeros(SIZE)).exp(), seen / seen.sum(), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_log_probabilities_are_float32_under_autocast(name: str) -> None:
+    made = layer(name, 60)
+    features, targets = torch.randn(30, SIZE), torch.randint(60, (30,))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert made.log_probs(features).dtype == torch.float32
+        assert made.log_prob(features, targets).dtype == torch.float32
 
 
 def test_weights_of_another_layer_are_refused() -> None:
@@ -274,6 +285,39 @@ def test_clusters_begin_where_the_words_before_cover_a_share() -> None:
     counts = torch.tensor([5, 60, 20, 10, 3, 2])
     assert frequency_ranks(counts).tolist() == [3, 0, 1, 2, 4, 5]
     assert coverage_cutoffs(counts) == [2, 4]  # 80 of 100, 95 of 100
+
+
+def adaptive(counts: Tensor, **more: object) -> AdaptiveSoftmax:
+    chosen = config("adaptive-softmax/cutoffs", **more)
+    made = build_output(chosen, SIZE, len(counts), layout_of(chosen, counts), nn.Parameter(torch.zeros(1)))
+    assert isinstance(made, AdaptiveSoftmax)
+    return made
+
+
+def test_an_adaptive_softmax_without_biases_is_the_one_of_torch() -> None:
+    torch.manual_seed(0)
+    counts = torch.randperm(20)
+    made = adaptive(counts, shrink=2.0)
+    peer = nn.AdaptiveLogSoftmaxWithLoss(SIZE, 20, [3, 7], div_value=2.0)
+    with torch.no_grad():
+        made.bias.zero_()
+        made.cluster_bias.zero_()
+        made.head.copy_(peer.head.weight)
+        for projection, tail, (first, second) in zip(made.projections, made.tails, peer.tail, strict=True):
+            projection.copy_(first.weight)
+            tail.copy_(second.weight)
+    features, targets = torch.randn(50, SIZE), torch.randint(20, (50,))
+    torch.testing.assert_close(made.log_prob(features, targets), peer(features, 19 - counts[targets]).output)
+    torch.testing.assert_close(made.log_probs(features), peer.log_prob(features)[:, 19 - counts])
+
+
+def test_an_adaptive_softmax_is_the_same_under_autocast() -> None:
+    made = adaptive(zipf(30))
+    features, targets = torch.randn(40, SIZE), torch.randint(30, (40,))
+    alone, among_all = made.log_prob(features, targets), made.log_probs(features)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(made.log_prob(features, targets), alone, rtol=0, atol=0)
+        torch.testing.assert_close(made.log_probs(features), among_all, rtol=0, atol=0)
 
 
 # ------------------------------------------------------------------------------------------------------------ noise

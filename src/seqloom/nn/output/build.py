@@ -57,7 +57,8 @@ def layout_of(config: OutputConfig, counts: Tensor, vectors: Tensor | None = Non
             return {"nodes": nodes, "turns": turns, "bias": tree_bias(nodes, turns, counts)}
         case "adaptive-softmax":
             cutoffs = [cut for cut in config.cutoffs if cut < len(counts)] or coverage_cutoffs(counts)
-            return {"ranks": frequency_ranks(counts), "cutoffs": torch.tensor(cutoffs)}
+            bias = unigram_noise(counts, 1.0).log().float().sort(descending=True).values
+            return {"ranks": frequency_ranks(counts), "cutoffs": torch.tensor(cutoffs), "bias": bias}
         case "sampled-softmax" | "noise-contrastive" | "negative-sampling":
             unigrams = config.noise == "unigram"
             noise = unigram_noise(counts, config.power) if unigrams else log_uniform_noise(counts)
@@ -98,7 +99,7 @@ def _build(
             return TreeSoftmax(input_size, nodes, turns, known("bias", torch.float32, max(1, words - 1)))
         case "adaptive-softmax":
             ranks, cutoffs = known("ranks", torch.int64, words), known("cutoffs", torch.int64, None)
-            return AdaptiveSoftmax(input_size, ranks, cutoffs, config.shrink)
+            return AdaptiveSoftmax(input_size, ranks, cutoffs, known("bias", torch.float32, words), config.shrink)
         case "sampled-softmax" | "noise-contrastive" | "negative-sampling":
             noise = known("noise.probabilities", torch.float64, words)
             return SAMPLED[config.kind](config, input_size, noise, embedding)
