@@ -281,6 +281,21 @@ def test_a_tree_of_any_size_is_a_distribution(vocabulary: int) -> None:
     assert made.log_probs(torch.randn(2, SIZE)).exp().sum(1).tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
 
 
+def test_a_tree_by_vectors_is_a_distribution_that_begins_as_that_of_the_words() -> None:
+    chosen, counts = config("tree-softmax", tree="vectors", vectors="a file"), torch.randint(0, 1000, (300,))
+    layout = layout_of(chosen, counts, torch.randn(300, 8))
+    made = build_output(chosen, SIZE, 300, layout, nn.Parameter(torch.zeros(300, SIZE)))
+    seen = counts.clamp(min=1)
+    torch.testing.assert_close(made.log_probs(torch.zeros(SIZE)).exp(), seen / seen.sum(), rtol=1e-5, atol=0)
+    assert made.log_probs(torch.randn(2, SIZE)).exp().sum(1).tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+@pytest.mark.parametrize("keys", [{"tree": "vectors"}, {"vectors": "a file"}])
+def test_a_tree_by_vectors_and_vectors_need_each_other(keys: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="need each other"):
+        config("tree-softmax", **keys)
+
+
 def test_clusters_begin_where_the_words_before_cover_a_share() -> None:
     counts = torch.tensor([5, 60, 20, 10, 3, 2])
     assert frequency_ranks(counts).tolist() == [3, 0, 1, 2, 4, 5]

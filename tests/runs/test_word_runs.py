@@ -230,3 +230,13 @@ def test_classes_of_words_may_follow_their_vectors(text: Path, tmp_path: Path) -
     assert again.model.output.sizes == model.model.output.sizes
     assert len(again.model.output.sizes) == 3
     assert max(again.model.output.sizes) - min(again.model.output.sizes) <= again.tokenizer.size // 4 + 1
+
+
+def test_a_tree_of_words_may_follow_their_vectors(text: Path, tmp_path: Path) -> None:
+    trained = train(text, tmp_path / "run")
+    settings = ["text.kind=whitespace", "text.min_count=1", "training.steps=1", "training.device=cpu"]
+    tree = ["model.output.kind=tree-softmax", "model.output.tree=vectors", f"model.output.vectors={trained.path}"]
+    model = seqloom.train("lstm", [f"data.train={text}", *settings, *tree], tmp_path / "tree")
+    shutil.rmtree(trained.path)  # what was found by the vectors is in the run itself
+    again = seqloom.load(tmp_path / "tree", device="cpu")
+    assert torch.equal(again.model.output.nodes, model.model.output.nodes)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seqloom.arrays import map_arrays
-from seqloom.config.schema.outputs import ClassOutput, OutputConfig
+from seqloom.config.schema.outputs import ClassOutput, OutputConfig, TreeOutput
 from seqloom.errors import CheckpointError, ConfigError, UserError
 from seqloom.models.word_files import read_word2vec
 from seqloom.models.word_vectors import WordVectors
@@ -27,7 +27,7 @@ CHUNK = 1 << 24  # tokens counted at a time
 def word_layout(config: OutputConfig, tokens: NDArray[np.integer], tokenizer: Tokenizer) -> OutputLayout:
     """The layout of an output layer over the tokeniser's words, which stand in `tokens` as training reads them."""
     vectors = None
-    if isinstance(config, ClassOutput) and config.vectors is not None:
+    if isinstance(config, ClassOutput | TreeOutput) and config.vectors is not None:
         vectors = _vectors(config.vectors, tokenizer)
     return layout_of(config, count_words(tokens, tokenizer.size), vectors)
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from seqloom.text.likeness import halves, unit_vectors
+
 
 @dataclass(frozen=True)
 class BinaryCodes:
@@ -28,11 +30,40 @@ def huffman_codes(counts: NDArray[Any]) -> BinaryCodes:
     being in the order of their weights and wait in a second: the lightest is at the head of one of the two. Of equal
     weights words go first, later ones before earlier, so that the same counts always give the same codes.
     """
-    size = len(counts)
-    if size == 0:
+    if len(counts) == 0:
         raise ValueError("a code needs a word at least")
-    parents, is_right = _join(np.asarray(counts))
-    root = 2 * size - 2
+    return _paths(*_join(np.asarray(counts)))
+
+
+def balanced_codes(size: int) -> BinaryCodes:
+    """Codes of which no two differ in length by more than one turn: those of words that are all as frequent."""
+    return huffman_codes(np.ones(size, np.int64))
+
+
+def vector_codes(vectors: NDArray[Any], counts: NDArray[Any]) -> BinaryCodes:
+    """Codes that begin alike where words are alike, by their vectors [V, size] (after Mnih & Hinton 2008).
+
+    Words are split in two again and again. Both halves stand about equally often in the text, so that frequent words
+    have short codes; a word never seen counts as seen once.
+    """
+    size, weights, directions = len(counts), np.maximum(counts, 1), unit_vectors(vectors)
+    parents, is_right = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.bool_)
+    inner = iter(range(2 * size - 2, size - 1, -1))
+    waiting = [(np.arange(size), 0, False)]
+    while waiting:
+        words, parent, turn = waiting.pop()
+        tree = next(inner) if len(words) > 1 else int(words[0])
+        parents[tree], is_right[tree] = parent, turn
+        if len(words) > 1:
+            left, right = halves(directions[words], weights[words])
+            waiting += [(words[left], tree, False), (words[right], tree, True)]
+    return _paths(parents, is_right)
+
+
+def _paths(parents: NDArray[np.int64], is_right: NDArray[np.bool_]) -> BinaryCodes:
+    """The codes by the parent of each tree and whether it is the right child: words first, root last."""
+    root = len(parents) - 1
+    size = root // 2 + 1
     steps = []  # from the leaves up
     above = np.arange(size)
     while (climbing := above != root).any():
@@ -48,11 +79,6 @@ def huffman_codes(counts: NDArray[Any]) -> BinaryCodes:
         nodes[words, places] = node[words]
         turns[words, places] = turn[words]
     return BinaryCodes(lengths, nodes, turns)
-
-
-def balanced_codes(size: int) -> BinaryCodes:
-    """Codes of which no two differ in length by more than one turn: those of words that are all as frequent."""
-    return huffman_codes(np.ones(size, np.int64))
 
 
 def _join(counts: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -28,8 +28,14 @@ class ClassOutput(Schema):
 class TreeOutput(Schema):
     kind: Literal["tree-softmax"] = "tree-softmax"
     """A walk down a binary tree, left or right at each node: log V scores for a word (Morin & Bengio 2005)."""
-    tree: Literal["huffman", "balanced"] = "huffman"
-    """`huffman`: frequent words near the root; `balanced`: all words as deep."""
+    tree: Literal["huffman", "balanced", "vectors"] = "huffman"
+    """`huffman`: frequent words near the root; `balanced`: all words as deep; `vectors`: like words together."""
+    vectors: str | None = None
+    """For `tree: vectors`: a word2vec run or file."""
+
+    def check_keys(self) -> None:
+        if (self.tree == "vectors") != (self.vectors is not None):
+            raise ValueError("tree=vectors and the path of a word2vec run or file in vectors need each other")
 
 
 class AdaptiveOutput(Schema):

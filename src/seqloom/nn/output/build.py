@@ -21,7 +21,7 @@ from seqloom.nn.output.noise import log_uniform_noise, unigram_noise
 from seqloom.nn.output.sampled import NegativeSampling, NoiseContrastive, SampledOutput, SampledSoftmax
 from seqloom.nn.output.softmax import Softmax
 from seqloom.nn.output.tree import TreeSoftmax, tree_bias
-from seqloom.text.codes import balanced_codes, huffman_codes
+from seqloom.text.codes import balanced_codes, huffman_codes, vector_codes
 
 SAMPLED: dict[str, Callable[..., SampledOutput]] = {
     "sampled-softmax": SampledSoftmax,
@@ -38,8 +38,8 @@ def layout_of(config: OutputConfig, counts: Tensor, vectors: Tensor | None = Non
     """The layout of a layer that is to be trained; afterwards it stands among the layer's weights.
 
     counts: how often each word stands in the training text, [vocabulary]; vectors: of each word, [vocabulary, size],
-    where the configuration asks for classes by them. Biases are among it: a model begins as the distribution of the
-    words, which a learning rate fit for the weights would take long to find.
+    where the configuration asks for classes or a tree by them. Biases are among it: a model begins as the distribution
+    of the words, which a learning rate fit for the weights would take long to find.
     """
     match config.kind:
         case "softmax":
@@ -50,7 +50,10 @@ def layout_of(config: OutputConfig, counts: Tensor, vectors: Tensor | None = Non
             class_bias, bias = class_biases(classes, counts)
             return {"classes": classes, "class_bias": class_bias, "bias": bias}
         case "tree-softmax":
-            codes = huffman_codes(counts.numpy()) if config.tree == "huffman" else balanced_codes(len(counts))
+            if vectors is not None:
+                codes = vector_codes(vectors.numpy(), counts.numpy())
+            else:
+                codes = huffman_codes(counts.numpy()) if config.tree == "huffman" else balanced_codes(len(counts))
             taken = np.arange(codes.nodes.shape[1]) < codes.lengths[:, None]
             nodes = torch.from_numpy(codes.nodes.astype(np.int32))
             turns = torch.from_numpy(np.where(taken, np.where(codes.turns, 1, -1), 0).astype(np.int8))

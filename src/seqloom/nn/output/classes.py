@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.nn.output.base import OutputLayer, exact
+from seqloom.text.likeness import halves, unit_vectors
 
 
 class ClassSoftmax(OutputLayer):
@@ -95,31 +97,17 @@ def frequency_classes(counts: Tensor, number: int) -> Tensor:
     return torch.empty_like(numbered).scatter_(0, order, numbered)
 
 
-def vector_classes(vectors: Tensor, number: int, rounds: int = 20) -> Tensor:
+def vector_classes(vectors: Tensor, number: int) -> Tensor:
     """The class of each word, [vocabulary], by the likeness of their vectors [vocabulary, size].
 
-    Words are split in two again and again, along the first principal direction of the largest cluster, at its median:
-    clusters of nearly equal size, the same every time.
+    The largest cluster is split in two again and again: clusters of nearly equal size, the same every time.
     """
-    number = min(number, len(vectors))
-    directions = F.normalize(vectors.float(), dim=1)
-    clusters = [torch.arange(len(vectors), device=vectors.device)]
-    while len(clusters) < number:
-        largest = max(range(len(clusters)), key=lambda cluster: len(clusters[cluster]))
-        words = clusters.pop(largest)
-        along = directions[words] @ _principal(directions[words], rounds)
-        clusters += words[torch.argsort(along, stable=True)].tensor_split(2)
-    classes = torch.empty(len(vectors), dtype=torch.int64, device=vectors.device)
+    directions, equal = unit_vectors(vectors.numpy()), np.ones(len(vectors))
+    clusters = [np.arange(len(vectors))]
+    while len(clusters) < min(number, len(vectors)):
+        words = clusters.pop(max(range(len(clusters)), key=lambda cluster: len(clusters[cluster])))
+        clusters += [words[half] for half in halves(directions[words], equal[words])]
+    classes = np.empty(len(vectors), np.int64)
     for cluster, words in enumerate(clusters):
         classes[words] = cluster
-    return classes
-
-
-def _principal(vectors: Tensor, rounds: int) -> Tensor:
-    """The direction in which vectors [n, size] differ most, by power iteration."""
-    spread = vectors - vectors.mean(0)
-    covariance = spread.t() @ spread
-    direction = covariance[covariance.diagonal().argmax()]
-    for _ in range(rounds):
-        direction = F.normalize(covariance @ direction, dim=0)
-    return direction
+    return torch.from_numpy(classes)
