@@ -12,9 +12,8 @@ ROUNDS = 10  # of power iteration: a direction to split across need not be exact
 
 def unit_vectors(vectors: NDArray[Any]) -> NDArray[np.float32]:
     """Vectors [words, size] with a length of 1; those of length 0 stay."""
-    vectors = vectors.astype(np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def halves(vectors: NDArray[np.float32], weights: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
