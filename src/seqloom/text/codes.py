@@ -43,8 +43,9 @@ def balanced_codes(size: int) -> BinaryCodes:
 def vector_codes(vectors: NDArray[Any], counts: NDArray[Any]) -> BinaryCodes:
     """Codes that begin alike where words are alike, by their vectors [V, size] (after Mnih & Hinton 2008).
 
-    Words are split in two again and again. Both halves stand about equally often in the text, so that frequent words
-    have short codes; a word never seen counts as seen once.
+    Words are split in two again and again, each with the weight of its count: rare words, whose vectors are noise, do
+    not decide where, and both halves stand about equally often in the text, so that frequent words have short codes. A
+    word never seen counts as seen once.
     """
     size, weights, directions = len(counts), np.maximum(counts, 1), unit_vectors(vectors)
     parents, is_right = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.bool_)
