@@ -104,7 +104,9 @@ class SceneJudge:
                 "schedule": {"kind": "cosine", "warmup": 20},
             },
         }
-        classifier: Any = seqloom.train(config, out=folder / "classifier", resume=True, reporter=reporter, report=False)
+        run = folder / "classifier"
+        begun = (run / "run.json").is_file()
+        classifier: Any = seqloom.train(config, out=run, resume=begun, reporter=reporter, report=False)
         return cls(classifier)
 
     def __call__(self, images: Pixels, scenes: Sequence[Scene]) -> Judgement:

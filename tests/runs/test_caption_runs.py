@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_refused(trained: TrainedCaptioner, folder: Path) -
     [
         (["data.kind=text"], "learns from images with captions: set data.kind=captions"),
         (["objective.kind=likelihood"], "objective.kind teacher-forcing"),
-        (["model.output.kind=sampled-softmax", "objective.label_smoothing=0.1"], "set objective.label_smoothing to 0"),
+        (["model.decoder.attention.kind=none", "objective.coverage=1"], "set objective.coverage to 0"),
         (["target_text.kind=words"], "target_text is for pairs"),
         (["model.encoder.kind=vit", "model.encoder.heads=3"], r"size \(128\) must be a multiple of heads"),
         (["model.encoder.channels=[]"], "channels"),
