@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.errors import SeqloomError, UserError
-from seqloom.files import TEMPORARY, atomic_bytes, atomic_file, atomic_folder, write_text
+from seqloom.files import TEMPORARY, atomic_bytes, atomic_file, atomic_folder, clear_unfinished, write_text
 
 
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
@@ -99,3 +99,11 @@ def test_two_can_write_one_folder_and_the_last_one_stays(tmp_path: Path) -> None
         assert [file.name for file in (tmp_path / "a").iterdir()] == ["second.txt"]
     assert [file.name for file in tmp_path.rglob("*.txt")] == ["first.txt"]
     assert not list(tmp_path.glob(TEMPORARY + "*"))
+
+
+def test_what_is_being_written_further_down_is_not_cleared(tmp_path: Path) -> None:
+    with atomic_file(tmp_path / "below" / "a.txt") as temporary:
+        temporary.write_text("more")
+        (tmp_path / "below" / f"{TEMPORARY}left").touch()
+        clear_unfinished(tmp_path)
+    assert [path.name for path in (tmp_path / "below").iterdir()] == ["a.txt"]

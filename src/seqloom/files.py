@@ -173,18 +173,24 @@ def _renamed(folder: Path, path: Path) -> bool:
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Delete what interrupted writers left in `folder` and below; nobody else may be writing there."""
+    """Delete what interrupted writers left in `folder` and below; one that is alive may write further down."""
     for leftover in sorted(folder.rglob(TEMPORARY + "*")):
-        _delete(leftover)
+        if not _is_being_written(leftover):
+            _delete(leftover)
 
 
 def _clear_orphans(folder: Path) -> None:
     """Delete what processes of this machine that are gone left in `folder`."""
     own = f"{TEMPORARY}{platform.node()}-"
     for leftover in (entry for entry in folder.iterdir() if entry.name.startswith(own)):
-        process = leftover.name.removeprefix(own).partition("-")[0]
-        if process.isdigit() and not _is_alive(int(process)):
+        if not _is_being_written(leftover):
             _delete(leftover)
+
+
+def _is_being_written(temporary: Path) -> bool:
+    """Whether the process of this machine that the name tells of is alive."""
+    process = temporary.name.removeprefix(f"{TEMPORARY}{platform.node()}-").partition("-")[0]
+    return process.isdigit() and _is_alive(int(process))
 
 
 def _prefix() -> str:
