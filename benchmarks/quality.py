@@ -1,8 +1,8 @@
-"""python -m benchmarks.quality SUITE --data DIR [--jobs N] [--steps N] [--out FILE.md]
+"""python -m benchmarks.quality SUITE --data DIR [--rows A;B] [--jobs N] [--steps N] [--out FILE.md]
 
 Train the models that docs/pairs.md and docs/output-layers.md compare, measure each on the test set, write the table.
 
-multi30k, scheduled-sampling: DIR holds train, val and test_2016_flickr, each .en and .de (gzipped or not).
+multi30k, attentions, scheduled-sampling: DIR holds train, val and test_2016_flickr, each .en and .de (gzipped or not).
 dialogsum: DIR holds train.jsonl, validation.jsonl and test.jsonl with the keys source and target (a list in test).
 outputs: DIR holds train.txt, valid.txt and test.txt (gzipped or not), words between spaces.
 """
@@ -39,6 +39,8 @@ def main() -> None:
     arguments = _arguments()
     runs, table = SUITES[arguments.suite]
     configs = runs(arguments.data)
+    if arguments.rows:
+        configs = {name: configs[name] for name in arguments.rows.split(";")}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
         jobs = [(name, config, Path(folder), arguments.steps) for name, config in configs.items()]
         found = dict(pool.map(_measured, jobs))
@@ -52,6 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compare how well models do.")
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--rows", help="only these rows of the table, with ; between them")
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
     parser.add_argument("--steps", type=int, help="fewer steps than the table's: a look, not a result")
     parser.add_argument("--out", type=Path)
@@ -63,9 +66,9 @@ def _measured(job: tuple[str, Config, Path, int | None]) -> tuple[str, Scores]:
     name, config, folder, steps = job
     if steps:
         config["training"]["steps"] = steps
-    file, run = folder / f"{name}.yaml", folder / name
-    file.write_text(json.dumps(config), encoding="utf-8")
-    _seqloom("train", str(file), "--out", str(run), "--quiet")
+    if "vectors" in config:
+        config["model"]["output"]["vectors"] = str(_trained(f"{name} vectors", config.pop("vectors"), folder))
+    run = _trained(name, config, folder)
     scores = {}
     for strategy in ("beam", "greedy") if config["model"]["kind"] == "seq2seq" else ("",):
         decoding = ("--strategy", strategy) if strategy else ()
@@ -76,6 +79,13 @@ def _measured(job: tuple[str, Config, Path, int | None]) -> tuple[str, Scores]:
         found = json.loads(_seqloom("inspect", "normaliser", str(run), "--out", str(run / "z.svg"), "--json"))
         scores["normaliser"] = {figure: found[figure] for figure in ("mean", "deviation")}
     return name, scores
+
+
+def _trained(name: str, config: Config, folder: Path) -> Path:
+    file, run = folder / f"{name}.yaml", folder / name
+    file.write_text(json.dumps(config), encoding="utf-8")
+    _seqloom("train", str(file), "--out", str(run), "--quiet")
+    return run
 
 
 def _seqloom(*arguments: str) -> str:
@@ -133,6 +143,15 @@ def multi30k(folder: Path) -> dict[str, Config]:
     return configs | {"convolution, 6 + 6 layers": _translating(convolution, folder, rate=1e-3)}
 
 
+def attentions(folder: Path) -> dict[str, Config]:
+    """Attending after each step (Luong et al. 2015) and before it (Bahdanau et al. 2015), three seeds each."""
+    return {
+        f"{name} {seed}": _translating(_recurrent("additive", attends=attends), folder) | {"seed": seed}
+        for name, attends in (("after the step", "after"), ("before the step", "before"))
+        for seed in SEEDS
+    }
+
+
 def scheduled_sampling(folder: Path) -> dict[str, Config]:
     """Teacher forcing and the three decays, on one recurrent model, three seeds each."""
     objectives: dict[str, Config] = {"teacher forcing": {"kind": "teacher-forcing"}}
@@ -187,9 +206,16 @@ def outputs(folder: Path) -> dict[str, Config]:
         "schedule": {"kind": "cosine", "warmup": 100, "final": 0.02},
     }
     configs = {}
-    for layer in ("softmax", "softmax, untied", *LAYERS[1:], "noise-contrastive, learned Z"):
+    variants = {"untied": {"tied": False}, "learned Z": {"normaliser": "learned"}, "words alike": {"tree": "vectors"}}
+    for layer in (
+        "softmax",
+        "softmax, untied",
+        *LAYERS[1:],
+        "tree-softmax, words alike",
+        "noise-contrastive, learned Z",
+    ):
         kind, _, variant = layer.partition(", ")
-        output = {"kind": kind} | {"untied": {"tied": False}, "learned Z": {"normaliser": "learned"}}.get(variant, {})
+        output = {"kind": kind} | variants.get(variant, {})
         model = {
             "kind": "language",
             "embedding": {"size": 512, "dropout": 0.4},
@@ -198,6 +224,9 @@ def outputs(folder: Path) -> dict[str, Config]:
         }
         words = {"kind": "whitespace", "min_count": 3}
         configs[layer] = {"text": words, "data": data | shape, "model": model, "training": training}
+        if variant == "words alike":
+            skip_gram = {"kind": "word2vec", "architecture": "skip-gram", "output": "negative-sampling", "passes": 3}
+            configs[layer]["vectors"] = {"text": words, "data": data, "model": skip_gram}
     return configs
 
 
@@ -216,7 +245,7 @@ def _ladder_table(found: dict[str, Scores]) -> Table:
     return Table("Multi30k", "sacreBLEU, 13a, cased.", ["model", "greedy", "beam 5", "perplexity"], rows)
 
 
-def _sampling_table(found: dict[str, Scores]) -> Table:
+def _seeds_table(found: dict[str, Scores]) -> Table:
     names = dict.fromkeys(name.rpartition(" ")[0] for name in found)
     rows = []
     for name in names:
@@ -225,7 +254,7 @@ def _sampling_table(found: dict[str, Scores]) -> Table:
             values = [found[f"{name} {seed}"][strategy]["BLEU"] for seed in SEEDS]
             cells.append(f"{mean(values):.1f} ({min(values):.1f}-{max(values):.1f})")
         rows.append(cells)
-    return Table("Scheduled sampling", "BLEU, three seeds.", ["objective", "beam 5", "greedy"], rows)
+    return Table("Multi30k", "BLEU: mean of three seeds (lowest-highest).", ["training", "beam 5", "greedy"], rows)
 
 
 def _summary_table(found: dict[str, Scores]) -> Table:
@@ -248,7 +277,8 @@ def _output_table(found: dict[str, Scores]) -> Table:
 
 SUITES: dict[str, tuple[Callable[[Path], dict[str, Config]], Callable[[dict[str, Scores]], Table]]] = {
     "multi30k": (multi30k, _ladder_table),
-    "scheduled-sampling": (scheduled_sampling, _sampling_table),
+    "attentions": (attentions, _seeds_table),
+    "scheduled-sampling": (scheduled_sampling, _seeds_table),
     "dialogsum": (dialogsum, _summary_table),
     "outputs": (outputs, _output_table),
 }
