@@ -75,6 +75,21 @@ def test_both_gradients_together_are_the_slope_of_the_best_logit(distance: float
     assert both == pytest.approx(distance / deviation**2, rel=1e-6)
 
 
+@pytest.mark.parametrize("distance", [0.5, 2.0, 5.0])
+def test_the_non_saturating_gradient_is_that_of_the_reverse_divergence_less_twice_the_other(distance: float):
+    """d/dθ E[-log D*] = d/dθ (KL(q ‖ p) - 2 JS(p ‖ q)) (Arjovsky & Bottou 2017, theorem 2.5); with D* in its place
+    the minimax loss has the slope of 2 JS."""
+    deviation, step = 0.7, 1e-3
+
+    def js(at: float) -> float:
+        return jensen_shannon(mixture([0.0], deviation), mixture([at], deviation))
+
+    twice_js = (js(distance + step) - js(distance - step)) / step
+    reverse_kl = distance / deviation**2  # of distance² / 2σ²
+    assert generator_gradient(distance, "non-saturating", deviation) == pytest.approx(reverse_kl - twice_js, abs=1e-4)
+    assert generator_gradient(distance, "minimax", deviation) == pytest.approx(twice_js, abs=1e-4)
+
+
 def test_one_normal_density_covers_two_modes_or_seeks_one():
     real = mixture([-3.0, 3.0], 0.7, [0.4, 0.6])
     covering, seeking = covering_fit(real), seeking_fit(real)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.distributions import MultivariateNormal
+from torch.distributions import MultivariateNormal, kl_divergence
 
 from seqloom.config.schema.latent import VaeConfig
 from seqloom.config.schema.objectives import ElboObjective, ImportanceObjective
@@ -92,6 +92,25 @@ def test_with_the_exact_posterior_the_bound_is_the_likelihood() -> None:
         torch.testing.assert_close(weights, exact.expand(20, -1), atol=2e-4, rtol=0)  # every single draw
         torch.testing.assert_close(model.elbo(given, 40_000), exact, atol=0.03, rtol=0)
         torch.testing.assert_close(model.log_prob(given, 3), exact.double(), atol=2e-4, rtol=0)
+
+
+def test_what_the_bound_lacks_is_the_divergence_from_the_posterior() -> None:
+    """log p(x) = ELBO + KL(q(z | x) ‖ p(z | x)). The posterior of a linear model is normal, with precision I + WᵀW / s²,
+    and its log p(x | z) is quadratic in z, so that the mean over q is the mean over four points around its centre."""
+    model, given = linear(), batch()
+    weight, bias = model.decoder.pixels.weight.detach(), model.decoder.pixels.bias.detach()
+    variance = math.exp(-1.0) ** 2
+    precision = torch.eye(2) + weight.T @ weight / variance
+    centres = (given.images.flatten(1) - bias) @ weight / variance @ torch.linalg.inv(precision)
+    points = math.sqrt(2) * torch.cat([torch.eye(2), -torch.eye(2)]).unsqueeze(1)
+    with torch.no_grad():
+        mean, deviation = model.posterior(given)
+        own = MultivariateNormal(mean, torch.diag_embed(deviation**2))
+        missing = kl_divergence(own, MultivariateNormal(centres, precision_matrix=precision))
+        bound = model.likelihood(given, mean + deviation * points).mean(0) - divergence(mean, deviation).sum(1)
+        torch.testing.assert_close(bound + missing, exact_log_prob(model, given.images), atol=1e-4, rtol=0)
+        torch.testing.assert_close(model.elbo(given, 40_000), bound, atol=0.3, rtol=0)
+    assert bool((missing > 0.1).all())
 
 
 def test_the_estimate_from_the_prior_agrees_where_codes_are_few_and_easy() -> None:

@@ -72,6 +72,12 @@ def test_embedded_words_have_length_near_one_and_the_dropout_asked_for() -> None
     assert torch.equal(zeros, zeros[:, :1].expand_as(zeros))
 
 
+def test_a_word_is_looked_up_as_a_one_hot_vector_times_the_matrix() -> None:
+    embedding = Embedding(schema.EmbeddingConfig(size=4), 7)
+    tokens = torch.tensor([[5, 0, 6]])
+    torch.testing.assert_close(embedding(tokens), nn.functional.one_hot(tokens, 7).float() @ embedding.weight)
+
+
 def test_softmax_normalises_and_its_three_verbs_agree() -> None:
     torch.manual_seed(0)
     output = Softmax(4, 11).double()

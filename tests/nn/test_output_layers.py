@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -425,6 +426,41 @@ def test_the_gradient_of_noise_contrastive_estimation_approaches_the_exact_one(n
         found[samples] = cosine(gradients(made, features, targets, 20), gradients(full, features, targets))
     assert found[5] < found[50] < found[200_000]
     assert found[200_000] > 0.99
+
+
+def test_over_all_draws_the_estimate_of_the_normaliser_is_exact() -> None:
+    """Σ q(w₁) q(w₂) Ẑ(w₁, w₂) = Z, where the loss is log Ẑ - s(y)."""
+    torch.manual_seed(0)
+    made = layer("sampled-softmax", 7, torch.randint(1, 50, (7,)), samples=2)
+    scores, target, q = torch.randn(7), torch.tensor([3]), made.noise.probabilities
+    expected = sum(
+        q[one] * q[other] * (made.estimate(scores[target], scores[None, pair], target, pair) + scores[3]).exp()
+        for one, other in itertools.product(range(7), repeat=2)
+        for pair in [torch.tensor([one, other])]
+    )
+    assert float(expected) == pytest.approx(float(scores.exp().sum()), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["noise-contrastive", "noise-contrastive/learned"])
+def test_over_all_draws_the_gradient_of_noise_contrastive_estimation_is_that_of_its_formula(name: str) -> None:
+    """-Σ_w kq / (u + kq) (p - u) ∇s with u = exp(s - c), words from p; and σ(Δ) = u / (u + kq), which is what the
+    chance is that a word is no noise."""
+    torch.manual_seed(0)
+    k = 5
+    made = layer(name, 7, torch.randint(1, 50, (7,)), samples=k)
+    if made.normaliser is not None:
+        nn.init.constant_(made.normaliser, 0.3)
+    scores, truth, q = torch.randn(7, requires_grad=True), torch.randn(7).softmax(0), made.noise.probabilities
+    drawn = torch.arange(7).unsqueeze(1).expand(-1, k)  # k times the same word: the mean of a sum is that of its terms
+    total = sum(
+        truth[word] * q[noise] * made.estimate(scores[word, None], scores[None, drawn[noise]], word[None], drawn[noise])
+        for word, noise in itertools.product(torch.arange(7), repeat=2)
+    )
+    (found,) = torch.autograd.grad(total, scores)
+    u, kq = (scores.detach() - (0.3 if made.normaliser is not None else 0.0)).exp(), k * q.float()
+    torch.testing.assert_close(found, -kq / (u + kq) * (truth - u), rtol=1e-4, atol=1e-6)
+    expected = -(truth * (u / (u + kq)).log()).sum() - (kq * (kq / (u + kq)).log()).sum()
+    assert float(total.detach()) == pytest.approx(float(expected), rel=1e-5)
 
 
 @pytest.mark.parametrize(

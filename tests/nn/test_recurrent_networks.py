@@ -60,6 +60,31 @@ def test_stack_equals_the_library_module(ours: dict[str, str], library: type[nn.
         torch.testing.assert_close(state["layer0.cell"], memory[1][0])
 
 
+@pytest.mark.parametrize("kind", ["rnn", "rnn-relu", "lstm", "gru"])
+def test_gates_follow_their_formulas(kind: str) -> None:
+    """Step by step as on paper: what the fused kernels compute is what the documentation says."""
+    name, _, activation = kind.partition("-")
+    layer = network(name, size=SIZE, **({"activation": activation} if activation else {})).double()
+    (part,) = layer.layers
+    weights = dict(part.network.named_parameters())
+    w, u, b, c = (weights[f"{each}_l0"] for each in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    inputs, hidden, cell = vectors(), torch.zeros(BATCH, SIZE).double(), torch.zeros(BATCH, SIZE).double()
+    features = run(layer, inputs)
+    for step in range(TIME):
+        x = (inputs[:, step] @ w.t() + b).chunk(w.size(0) // SIZE, -1)
+        h = (hidden @ u.t() + c).chunk(w.size(0) // SIZE, -1)
+        if name == "rnn":
+            hidden = (x[0] + h[0]).relu() if activation else torch.tanh(x[0] + h[0])
+        elif name == "lstm":
+            i, f, o = (torch.sigmoid(x[gate] + h[gate]) for gate in (0, 1, 3))
+            cell = f * cell + i * torch.tanh(x[2] + h[2])
+            hidden = o * torch.tanh(cell)
+        else:
+            r, z = (torch.sigmoid(x[gate] + h[gate]) for gate in (0, 1))
+            hidden = (1 - z) * torch.tanh(x[2] + r * h[2]) + z * hidden
+        torch.testing.assert_close(features[:, step], hidden)
+
+
 def plain_peephole(projected: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, peepholes: Tensor) -> list[Tensor]:
     hiddens = []
     for step in projected:

@@ -57,6 +57,27 @@ def test_accumulated_batches_give_the_gradient_of_one_large_batch(tiny: list[str
     assert losses(tmp_path / "small") == pytest.approx(losses(tmp_path / "large"), rel=1e-5)
 
 
+@pytest.mark.parametrize("threshold", [0.05, 1e6], ids=["clipped", "let-through"])
+def test_a_step_follows_the_gradient_clipped_to_the_threshold(threshold: float, tiny: list[str], tmp_path: Path) -> None:
+    """θ ← θ - α min(1, c / ‖g‖) g, where g is known from the same step without clipping."""
+    rate = 0.5
+    plain = [*tiny, "training.steps=1", "training.optimizer.kind=sgd", "training.optimizer.weight_decay=0"]
+    plain += ["training.schedule.kind=constant", "training.schedule.warmup=0"]
+
+    def after_a_step(name: str, rate: float, clip: float) -> torch.Tensor:
+        knobs = [f"training.optimizer.learning_rate={rate}", f"training.clip={clip}"]
+        seqloom.train("lstm", [*plain, *knobs], tmp_path / name)
+        return torch.cat([each.flatten() for _, each in sorted(load_file(tmp_path / name / "model.safetensors").items())])
+
+    start = after_a_step("start", 1e-30, 0)
+    gradient = (start - after_a_step("free", rate, 0)) / rate
+    (norm,) = [entry["gradient_norm"] for entry in read_metrics(tmp_path / "free") if "gradient_norm" in entry]
+    assert float(gradient.norm()) == pytest.approx(norm, rel=1e-4)
+    assert norm > 0.05
+    expected = start - rate * min(1.0, threshold / norm) * gradient
+    torch.testing.assert_close(after_a_step("clipped", rate, threshold), expected, rtol=0, atol=1e-6)
+
+
 def test_steps_follow_from_epochs(tiny: list[str], tmp_path: Path) -> None:
     seqloom.train("lstm", [*tiny, "training.epochs=2", "training.validate_every=null"], tmp_path / "run")
     entries = read_metrics(tmp_path / "run")

@@ -75,6 +75,36 @@ def test_truncation_keeps_values_and_cuts_gradients_at_the_window() -> None:
     assert any(not torch.allclose(a, b) for a, b in zip(full, truncated, strict=True))
 
 
+@pytest.mark.parametrize("length", [8, 4], ids=["whole", "truncated"])
+def test_gradients_are_those_written_out_by_hand(length: int) -> None:
+    """∂L/∂h_t = ∂l_t/∂h_t + Uᵀ D_{t+1} ∂L/∂h_{t+1}, ∂L/∂U = Σ D_t ∂L/∂h_t h_{t-1}ᵀ, ∂L/∂W = Σ D_t ∂L/∂h_t x_tᵀ with
+    D = diag(1 - h²); nothing comes back over the border of a window, though the state goes on."""
+    model, batch = tiny_rnn(), window(8)
+    weights = dict(model.features.named_parameters())
+    recurrent, reading = (weights[f"layers.0.network.{name}_l0"] for name in ("weight_hh", "weight_ih"))
+    objective, total = MaximumLikelihood(LikelihoodObjective()), torch.zeros(()).double()
+    for first in range(0, 8, length):
+        columns = slice(first, first + length)
+        part = TokenBatch(batch.inputs[:, columns], batch.targets[:, columns], np.full(3, first == 0))
+        total = total + objective(model, part).total
+    found = torch.autograd.grad(total, [recurrent, reading])
+
+    with torch.no_grad():
+        words = model.embedding(batch.inputs)
+        features, _ = model(batch.inputs)
+    leaf = features.clone().requires_grad_()
+    (own,) = torch.autograd.grad(model.output.loss(leaf, batch.targets), leaf)  # ∂l_t/∂h_t
+    by_recurrent, by_reading, behind = torch.zeros_like(recurrent), torch.zeros_like(reading), torch.zeros_like(own[:, 0])
+    for step in reversed(range(8)):
+        slope = (own[:, step] + behind) * (1 - features[:, step] ** 2)
+        before = features[:, step - 1] if step else torch.zeros_like(slope)
+        by_recurrent += slope.t() @ before
+        by_reading += slope.t() @ words[:, step]
+        behind = slope @ recurrent if step % length else torch.zeros_like(behind)
+    torch.testing.assert_close(found[0], by_recurrent)
+    torch.testing.assert_close(found[1], by_reading)
+
+
 def test_a_fresh_batch_forgets_what_was_carried() -> None:
     model, batch = tiny_rnn(), window(4)
     objective = MaximumLikelihood(LikelihoodObjective())
