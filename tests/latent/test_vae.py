@@ -95,7 +95,7 @@ def test_with_the_exact_posterior_the_bound_is_the_likelihood() -> None:
 
 
 def test_what_the_bound_lacks_is_the_divergence_from_the_posterior() -> None:
-    """log p(x) = ELBO + KL(q(z | x) ‖ p(z | x)). The posterior of a linear model is normal, with precision I + WᵀW / s²,
+    """log p(x) = ELBO + KL(q(z | x) ‖ p(z | x)). The posterior of a linear model is normal, with precision I + WᵀW/s²,
     and its log p(x | z) is quadratic in z, so that the mean over q is the mean over four points around its centre."""
     model, given = linear(), batch()
     weight, bias = model.decoder.pixels.weight.detach(), model.decoder.pixels.bias.detach()

@@ -94,7 +94,8 @@ def test_gradients_are_those_written_out_by_hand(length: int) -> None:
         features, _ = model(batch.inputs)
     leaf = features.clone().requires_grad_()
     (own,) = torch.autograd.grad(model.output.loss(leaf, batch.targets), leaf)  # ∂l_t/∂h_t
-    by_recurrent, by_reading, behind = torch.zeros_like(recurrent), torch.zeros_like(reading), torch.zeros_like(own[:, 0])
+    by_recurrent, by_reading = torch.zeros_like(recurrent), torch.zeros_like(reading)
+    behind = torch.zeros_like(own[:, 0])  # what comes back from the step after
     for step in reversed(range(8)):
         slope = (own[:, step] + behind) * (1 - features[:, step] ** 2)
         before = features[:, step - 1] if step else torch.zeros_like(slope)
