@@ -162,6 +162,39 @@ def test_laplace_smoothing_adds_the_lower_order_as_in_its_formula() -> None:
     assert math.exp(after[7]) == pytest.approx((0 + 2 * unigram[7]) / (3 + 2))
 
 
+def test_absolute_discounting_is_that_of_its_recursion() -> None:
+    """max(c(hw) - D, 0) / c(h) + D N(h •) / c(h) p(w | h'), D = n₁ / (n₁ + 2 n₂) of each order, uniform below words."""
+    units = [[4, 5, 6], [4, 5, 5], [7, 5, 6], [4, 5, 6, 8], [7, 4], [8], [9]]
+    model = fitted(units, order=3, smoothing="absolute")
+
+    def probability(history: list[int], word: int) -> float:
+        counts = {gram: c for gram, c in windows_of(units, len(history) + 1).items() if gram != (BOS,)}
+        n = Counter(counts.values())
+        discount = n[1] / (n[1] + 2 * n[2])
+        after = {gram[-1]: c for gram, c in counts.items() if list(gram[:-1]) == history}
+        lower = probability(history[1:], word) if history else 1 / 8  # all words but <pad> and <bos>
+        if not after:
+            return lower
+        kept = max(after.get(word, 0) - discount, 0) / sum(after.values())
+        return kept + discount * len(after) / sum(after.values()) * lower
+
+    for history in ([4, 5], [7, 5], [6, 7], [5, 4], [9, 9]):
+        found = log_probs_after(model, history)
+        for word in (4, 5, 6, 7, 8, EOS, UNK):
+            assert math.exp(found[word]) == pytest.approx(probability(history, word), rel=1e-5), (history, word)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_only_the_last_words_before_count(order: int) -> None:
+    """p(x_t | x_1, ..., x_{t-1}) = p(x_t | x_{t-N+1}, ..., x_{t-1})"""
+    model = fitted([[4, 5, 6, 4, 5], [5, 5, 6], [6, 4, 5, 6]], order=order)
+    after_many = log_probs_after(model, [6, 6, 4, 4, 5])
+    for before in ([8, 7, 4, 5], [5, 6, 4, 5]):  # the same last two words
+        np.testing.assert_array_equal(log_probs_after(model, before), after_many)
+    others = log_probs_after(model, [6, 6, 4, 5, 6])
+    assert np.array_equal(others, after_many) == (order == 1)
+
+
 def test_stupid_backoff_scores_are_those_of_its_recursion() -> None:
     units = [[4, 5, 6], [4, 5, 5], [7, 5, 6]]
     model = fitted(units, order=3, smoothing="stupid-backoff", backoff=0.4)

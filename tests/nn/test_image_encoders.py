@@ -50,6 +50,37 @@ def test_sides_that_do_not_halve_evenly() -> None:
     assert encoder(torch.rand(2, 1, 9, 7)).memory.shape == (2, 6, 2)
 
 
+@torch.no_grad()
+def test_a_stage_is_two_convolutions_normed_and_rectified() -> None:
+    """max(0, norm(Σ w x)) over 3×3 pixels and all channels, every second place and then every place, by loops."""
+    torch.manual_seed(0)
+    encoder = cnn((2, 5, 4), channels=(3,)).double()
+    encoder(torch.rand(9, 2, 5, 4).double())  # the running means and variances are no longer 0 and 1
+    encoder.eval()
+    images = torch.rand(2, 5, 4).double()
+    values = 2 * images - 1
+    stages = list(encoder.stages)
+    for convolution, norm, stride in ((stages[0], stages[1], 2), (stages[3], stages[4], 1)):
+        padded = F.pad(values, (1, 1, 1, 1))
+        rows, columns = (range(0, side, stride) for side in values.shape[1:])
+        values = torch.stack(
+            [
+                torch.stack([(padded[:, y : y + 3, x : x + 3] * weight).sum() for y in rows for x in columns])
+                .sub(mean)
+                .div((variance + norm.eps).sqrt())
+                .mul(gain)
+                .add(shift)
+                .clamp(min=0)
+                .view(len(rows), len(columns))
+                for weight, mean, variance, gain, shift in zip(
+                    convolution.weight, norm.running_mean, norm.running_var, norm.weight, norm.bias, strict=True
+                )
+            ]
+        )
+    expected = values.flatten(1).T + encoder.positions.weight
+    torch.testing.assert_close(encoder(images.unsqueeze(0)).memory[0], expected)
+
+
 def test_an_image_does_not_depend_on_its_neighbours() -> None:
     images = torch.rand(4, 1, 8, 8)
     for encoder in encoders((1, 8, 8)):

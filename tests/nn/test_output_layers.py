@@ -240,6 +240,28 @@ def test_a_kind_that_nobody_builds_is_an_error_that_names_it() -> None:
 # ------------------------------------------------------------------------------------------------------- structures
 
 
+def test_classes_and_trees_multiply_what_their_formulas_say() -> None:
+    """p(c | h) p(w | c, h), both softmaxes, and Π σ(± (v_j · h + b_j)) on the way to a word."""
+    features = torch.randn(SIZE, dtype=torch.float64)
+    classes, tree = (layer(name, 20).double() for name in ("class-softmax", "tree-softmax"))
+    assert isinstance(classes, ClassSoftmax)
+    assert isinstance(tree, TreeSoftmax)
+    with torch.no_grad():
+        of_class = (classes.class_weight @ features + classes.class_bias).exp()
+        scores = (classes.weight @ features + classes.bias).exp()[classes.places]  # of each word
+        decisions = tree.weight @ features + tree.bias
+    for word in range(20):
+        own = classes.classes[word]
+        within = scores[word] / scores[classes.classes == own].sum()
+        expected = of_class[own] / of_class.sum() * within
+        found = classes.log_prob(features[None], torch.tensor([word])).exp()
+        assert found.item() == pytest.approx(expected.item())
+        taken = tree.turns[word] != 0
+        expected = (decisions[tree.nodes[word][taken].long()] * tree.turns[word][taken]).sigmoid().prod()
+        found = tree.log_prob(features[None], torch.tensor([word])).exp()
+        assert found.item() == pytest.approx(expected.item())
+
+
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=60), st.integers(1, 20))
 def test_classes_by_frequency_hold_neighbours_in_rank(counts: list[int], number: int) -> None:
     found = frequency_classes(torch.tensor(counts), number)
