@@ -17,24 +17,20 @@ from seqloom.data.caption_batches import CaptionStore, DescribedBatch
 from seqloom.data.captions import CaptionedImages
 from seqloom.data.image_batches import as_floats
 from seqloom.data.image_format import ImageFormat
-from seqloom.data.materials import CaptionMaterials, held_out_captions, prepare_captions
-from seqloom.data.ragged import Ragged, padded
+from seqloom.data.materials import CaptionMaterials, prepare_captions
 from seqloom.data.samplers import Shuffled
 from seqloom.data.stream import Stream
-from seqloom.errors import DataError, did_you_mean
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.latent.paths import spherical
 from seqloom.models.latent.variational import divergence
-from seqloom.models.seq2seq import Source
 from seqloom.models.text_to_image import TextToImage
-from seqloom.nn.encoders import Encoding
 from seqloom.runs.assets import Assets
+from seqloom.runs.drawing import TrainedPainter, first_captions
 from seqloom.runs.image_model import as_pixels
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Captions, Draws, DrawsTexts, Pixels, Trained
+from seqloom.runs.trained import Pixels
 from seqloom.runs.words import start_embedding
-from seqloom.text.special import UNK
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import build_objective
 from seqloom.training.randomness import seeded
@@ -55,20 +51,10 @@ class TextToImageAssets(Assets):
     images: ImageFormat
 
 
-class TrainedTextToImage(Trained, Draws, DrawsTexts):
-    """A model of images given sentences: texts in, pictures out."""
+class TrainedTextToImage(TrainedPainter):
+    """A variational autoencoder of images given sentences."""
 
     model: TextToImage
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """How sentences become tokens."""
-        return self.assets.tokenizer
-
-    @property
-    def images(self) -> ImageFormat:
-        """What images the run learned from."""
-        return self.assets.images
 
     @property
     def device(self) -> torch.device:
@@ -84,14 +70,8 @@ class TrainedTextToImage(Trained, Draws, DrawsTexts):
         one expects them. All texts share the `n` codes that follow from the seed: a text is drawn the same whatever
         stands beside it. An error names a word that the model does not know.
         """
-        texts = [texts] if isinstance(texts, str) else list(texts)
-        self._refuse_unknown(texts)
+        texts = self.known(texts)
         return self._painted(texts, temperature * self._codes(n, seed).expand(len(texts), -1, -1))
-
-    def sample(self, size: int, seed: int = 0) -> Pixels:
-        """Draw held-out captions, in their order, over again if there are fewer."""
-        captions = first_captions(self.captioned())
-        return self.draw_each([captions[number % len(captions)] for number in range(size)], seed)
 
     def draw_each(self, texts: Sequence[str], seed: int = 0, temperature: float = 1.0) -> Pixels:
         """One image of each text, each with a code of its own; what is unknown reads `<unk>`."""
@@ -105,45 +85,18 @@ class TrainedTextToImage(Trained, Draws, DrawsTexts):
     def _codes(self, count: int, seed: int) -> Tensor:
         return torch.randn(count, self.model.config.size, generator=torch.Generator().manual_seed(seed))
 
-    def _refuse_unknown(self, texts: Sequence[str]) -> None:
-        """An error that names the first word that the model has never read."""
-        for text in texts:
-            ids = self.tokenizer.encode(text)
-            if not ids:
-                raise DataError("an empty text says nothing: what shall be drawn?")
-            if UNK in ids:
-                word = self.tokenizer.pieces(text)[ids.index(UNK)]
-                known = self.tokenizer.tokens(range(self.tokenizer.size))
-                raise DataError(
-                    f"{self.path} does not know the word {word!r} in {text!r}{did_you_mean(word, known)}: "
-                    "it draws what the captions of its training told of"
-                )
-
     @torch.inference_mode()
     def _painted(self, texts: Sequence[str], codes: Tensor) -> Pixels:
         """The expected images of texts with codes [texts, draws, size]."""
         pictures = []
         for first in range(0, len(texts), BATCH):
-            encoding = self._read(texts[first : first + BATCH])
+            encoding = self.model.read(self.source_of(texts[first : first + BATCH]))
             some = codes[first : first + BATCH].transpose(0, 1).to(self.device)
             decoded = self.model.decode(some, encoding).transpose(0, 1).flatten(0, 1)
             pictures.append(as_pixels(self.model.pixels.mean(decoded)))
         return np.concatenate(pictures)
 
-    def _read(self, texts: Sequence[str]) -> Encoding:
-        ids = Ragged.encoded(list(texts), self.tokenizer)
-        tokens, lengths = padded(ids, np.arange(len(texts)))
-        return self.model.read(Source(tokens.to(self.device), lengths.to(self.device)))
-
     # ------------------------------------------------------------------------------------------------- measuring
-
-    def captioned(self, source: str | None = None) -> CaptionedImages:
-        """The images of `source` with their captions, or the run's test or validation images."""
-        captioned = held_out_captions(self.config.data, source)
-        if captioned.shape != self.images.shape:
-            own, other = (f"{width}×{height}" for _, height, width in (self.images.shape, captioned.shape))
-            raise DataError(f"{self.path} draws images of {own} pixels, and those of {source} are {other}")
-        return captioned
 
     @torch.inference_mode()
     def log_prob(self, images: CaptionedImages, samples: int | None = None) -> NDArray[np.float64]:
@@ -167,22 +120,6 @@ class TrainedTextToImage(Trained, Draws, DrawsTexts):
             "divergence": Scored(kept, f"KL(q(z | x, c) ‖ p(z)); {self.signature}"),
             "images": Scored(len(captioned), self.signature),
         }
-
-    def read_back(self, captioner: Captions, source: str | None = None) -> dict[str, Scored]:
-        """Per cent of the captions that a captioner reads off what was drawn of them, and off the real images."""
-        captioned = self.captioned(source)
-        captions, words = first_captions(captioned), captioner.tokenizer
-        expected = [words.decode(words.encode(caption)) for caption in captions]
-        figures = {}
-        for name, images, which in (
-            ("", self.draw_each(captions), "one draw for each caption, seed 0"),
-            ("real_", captioned.images, "the real images"),
-        ):
-            texts = [several[0].text for several in captioner.generate(images)]
-            right = [text == caption for text, caption in zip(texts, expected, strict=True)]
-            signature = self.signed(f"per cent read back word for word by {captioner.path.name}", which)
-            figures[f"{name}captions_right"] = Scored(100 * float(np.mean(right)), signature)
-        return figures
 
     def _bound_signature(self, how: str) -> str:
         return f"log p(image | caption), {how} samples; {self.signature}"
@@ -257,7 +194,7 @@ class TextToImageKind(Kind[CaptionMaterials, TextToImageAssets, TrainedTextToIma
         )
 
     def report(self, trained: TrainedTextToImage) -> Report:
-        from seqloom.reports.text_to_image import drawn_section
+        from seqloom.reports.text_to_image import drawn_section, path_section
 
         captioned = trained.captioned()
         shown = captioned.chosen(np.arange(min(PROMPTS, len(captioned))))
@@ -266,12 +203,7 @@ class TextToImageKind(Kind[CaptionMaterials, TextToImageAssets, TrainedTextToIma
         drawings = [trained.draw_each([text] * DRAWS) for text in captions]
         path = trained.interpolate(captions[0], steps=STEPS)
         figures = {name: score.value for name, score in trained.measure(some, CODES).items()}
-        return Report(figures, [drawn_section(captions, shown.images, drawings, path)])
-
-
-def first_captions(captioned: CaptionedImages) -> list[str]:
-    """Of each image."""
-    return [several[0] for several in captioned.captions]
+        return Report(figures, [drawn_section(captions, shown.images, drawings), path_section(captions[0], path)])
 
 
 def described_batches(captions: CaptionStore, device: torch.device) -> Iterator[DescribedBatch]:
