@@ -10,8 +10,9 @@ import torch
 from torch.nn import functional as F
 
 from seqloom.config.schema.captioner import CnnEncoderConfig, VitEncoderConfig
+from seqloom.data.patches import patches
 from seqloom.errors import ConfigError
-from seqloom.nn.image_encoders import CnnEncoder, ImageEncoder, SinusoidalGrid, VitEncoder, patches
+from seqloom.nn.image_encoders import CnnEncoder, ImageEncoder, SinusoidalGrid, VitEncoder
 from seqloom.nn.image_layers import Shape
 
 

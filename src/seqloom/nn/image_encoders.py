@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.config.schema.captioner import CnnEncoderConfig, VitEncoderConfig
+from seqloom.data.patches import patches
 from seqloom.errors import ConfigError
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import Encoding
@@ -117,10 +118,3 @@ class VitEncoder(TransformerReader, ImageEncoder):
     def read(self, images: Tensor) -> Tensor:
         everything = View(None, causal=False, rotation=None)
         return self.see(self.embed(patches(images, self.patch), 0), everything)
-
-
-def patches(images: Tensor, size: int) -> Tensor:
-    """[batch, channels, height, width] -> [batch, patches, channels · size · size]: row after row, a patch's pixels by
-    channel, from the top, from the left."""
-    cut = images.unflatten(3, (-1, size)).unflatten(2, (-1, size))  # [batch, channels, rows, size, columns, size]
-    return cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
