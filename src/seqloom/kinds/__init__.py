@@ -16,6 +16,7 @@ register_modules(
         "text-vae": "seqloom.kinds.text_vae:KIND",
         "captioner": "seqloom.kinds.captioner:KIND",
         "text-to-image": "seqloom.kinds.text_to_image:KIND",
+        "text-to-patches": "seqloom.kinds.text_to_patches:KIND",
         "tagger": "seqloom.kinds.labelling:TAGGER",
         "classifier": "seqloom.kinds.labelling:CLASSIFIER",
         "word2vec": "seqloom.kinds.word2vec:KIND",

@@ -1,4 +1,4 @@
-"""Telling attention where a word stands: four ways, each a small class."""
+"""Telling attention where a word stands, or a place of a grid: each way a small class."""
 
 from __future__ import annotations
 
@@ -71,6 +71,23 @@ class LearnedPositions(Positions):
                 "pairs), shorten the sequence, or choose other positions"
             )
         return inputs + self.weight[start:end]
+
+
+class GridPositions(Positions):
+    """x + R[t // columns] + C[t % columns]: places of a grid, row after row, by a learned vector for each row and each
+    column, of about the length of a word's."""
+
+    def __init__(self, size: int, rows: int, columns: int) -> None:
+        super().__init__()
+        self.columns = columns
+        self.down = nn.Parameter(torch.empty(rows, size))
+        self.across = nn.Parameter(torch.empty(columns, size))
+        for weight in (self.down, self.across):
+            nn.init.normal_(weight, std=size**-0.5)
+
+    def embed(self, inputs: Tensor, start: Position) -> Tensor:
+        places = start + torch.arange(inputs.size(1), device=inputs.device)
+        return inputs + self.down[places // self.columns] + self.across[places % self.columns]
 
 
 class RotaryPositions(Positions):

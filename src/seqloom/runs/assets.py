@@ -8,8 +8,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
+import torch
 from torch import Tensor
 
+from seqloom.data.codebook import Codebook
 from seqloom.data.image_format import ImageFormat
 from seqloom.errors import CheckpointError, DataError
 from seqloom.files import atomic_file, read_json, write_json
@@ -79,6 +81,19 @@ def _read_tokenizer(path: Path) -> Tokenizer:
         raise CheckpointError(str(error)) from error
 
 
+def _save_codebook(codebook: Codebook, path: Path) -> None:
+    _save_tensors({"codes": codebook.codes, "image": torch.tensor([codebook.height, codebook.width])}, path)
+
+
+def _read_codebook(path: Path) -> Codebook:
+    tensors = load_weights(path)
+    try:
+        height, width = tensors["image"].tolist()
+        return Codebook(tensors["codes"], height, width)
+    except (DataError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} holds no codebook ({error}): bring it back, or train again") from None
+
+
 def _copy_runs(runs: list[Path], path: Path) -> None:
     for number, run in enumerate(runs):
         copy_run(RunFolder.open(run), path / str(number))
@@ -95,12 +110,14 @@ def _copied_runs(path: Path) -> list[Path]:
 FORMATS: dict[type, Format] = {
     Tokenizer: Format(".json", lambda value, path: value.save(path), _read_tokenizer),
     ImageFormat: Format(".json", lambda value, path: write_json(path, value.to_json()), _read_images),
+    Codebook: Format(".safetensors", _save_codebook, _read_codebook),
     tuple: Format(".json", lambda value, path: write_json(path, list(value)), _read_labels),
     Mapping: Format(".safetensors", _save_tensors, load_weights),
     list: Format("", _copy_runs, _copied_runs),
     Path: Format("", lambda value, path: copy_run(RunFolder.open(value), path), Path),
 }
-"""Tokenisers, what images are like, labels, tensors by name, and copies of other runs by the paths of their folders."""
+"""Tokenisers, what images are like, codebooks, labels, tensors by name, and copies of other runs by the paths of their
+folders."""
 
 
 def _hints(assets: type[Assets]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from seqloom.config.schema.ngram import NgramModelConfig
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.config.schema.text import TextConfig, WordText
 from seqloom.config.schema.text_to_image import TextToImageConfig
+from seqloom.config.schema.text_to_patches import TextToPatchesConfig
 from seqloom.config.schema.text_vae import TextVaeConfig
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.config.schema.word2vec import Word2VecConfig
@@ -39,6 +40,7 @@ MODELS: tuple[type[ModelPart], ...] = (
     TextVaeConfig,
     CaptionerConfig,
     TextToImageConfig,
+    TextToPatchesConfig,
     GanConfig,
     ImageClassifierConfig,
     RbmConfig,

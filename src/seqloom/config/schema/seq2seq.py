@@ -200,12 +200,10 @@ class SelectiveCopying(Schema):
 CopyConfig = Annotated[NoCopying | PointerCopying | SelectiveCopying, Field(discriminator="kind")]
 
 
-class WritingConfig(ModelPart):
-    """What writes a target for each source of words or pixels: any decoder, any output layer."""
+class ConditionalConfig(ModelPart):
+    """What gives sequences a probability given something else, by any decoder."""
 
     objectives = (TeacherForcingObjective, ScheduledSamplingObjective)
-
-    output: OutputConfig = SoftmaxOutput()
 
     def check(self, run: RunConfig) -> None:
         if run.objective.coverage and not attends(run.model.decoder):
@@ -213,6 +211,12 @@ class WritingConfig(ModelPart):
                 "objective.coverage is about where the decoder looks, and with model.decoder.attention.kind=none it "
                 "looks nowhere: choose an attention, or set objective.coverage to 0"
             )
+
+
+class WritingConfig(ConditionalConfig):
+    """What writes a target for each source of words or pixels: any decoder, any output layer."""
+
+    output: OutputConfig = SoftmaxOutput()
 
 
 class Seq2SeqConfig(WritingConfig):
