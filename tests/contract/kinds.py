@@ -418,6 +418,32 @@ CASES += [
     )
 ]
 
+patches = Case(
+    "text-to-patches",
+    "text-to-patches",
+    "text-to-image-patches",
+    (
+        *CAPTIONED,
+        "text.min_count=1",
+        "model.codes=6",
+        "model.embedding.size=8",
+        "model.encoder={kind: gru, size: 8}",
+        "model.decoder={kind: transformer, size: 16, layers: 1, heads: 2, positions: relative}",
+    ),
+    log_prob=ask.log_probs_of_described_images,
+    sample=ask.drawings,
+    answers=(ask.figures,),
+    verbs=("evaluate", "images sample", "images draw"),
+)
+CASES += [
+    patches,
+    patches.variant(
+        "text-to-patches-recurrent",
+        "model.decoder={kind: gru, size: 12, attention: {kind: additive, size: 8}}",
+        "objective={kind: scheduled-sampling}",
+    ),
+]
+
 # --------------------------------------------------------------------------------------------------- models of images
 
 DIGITS = ("data.train=digits", "data.test=null")

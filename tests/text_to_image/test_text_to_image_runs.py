@@ -15,11 +15,9 @@ import seqloom
 from seqloom.cli import main
 from seqloom.errors import ConfigError, DataError
 from seqloom.kinds.text_to_image import TrainedTextToImage
-from seqloom.runs.generation import Generated
 from seqloom.runs.trained import Captions
 from seqloom.training import read_metrics
 
-SHADES = {"black": 0, "grey": 120, "white": 240}
 MODEL = {
     "kind": "text-to-image",
     "embedding": {"size": 8},
@@ -30,21 +28,6 @@ MODEL = {
     "heads": 2,
     "test_samples": 5,
 }
-
-
-@pytest.fixture(scope="module")
-def shades(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images of 8×8 pixels, a shade on the left and another on the right, with captions that say so."""
-    folder = tmp_path_factory.mktemp("shades")
-    random = np.random.default_rng(0)
-    lines = []
-    for number in range(60):
-        names = random.choice(list(SHADES), 2)
-        pixels = np.concatenate([np.full((8, 4), SHADES[name]) for name in names], axis=1)
-        Image.fromarray((pixels + random.integers(0, 15, pixels.shape)).astype(np.uint8)).save(folder / f"{number}.png")
-        lines.append(json.dumps({"image": f"{number}.png", "caption": f"{names[0]} left of {names[1]}"}))
-    (folder / "train.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    return folder / "train.jsonl"
 
 
 def config(data: Path, **training: Any) -> dict[str, Any]:
@@ -152,27 +135,13 @@ def test_parts_must_fit() -> None:
             seqloom.load_config("text-to-image", [setting])
 
 
-def test_a_captioner_reads_back_what_was_drawn(trained: TrainedTextToImage) -> None:
+def test_a_captioner_reads_back_what_was_drawn(trained: TrainedTextToImage, reader: Captions) -> None:
     """One that says what the brightness of both halves is reads the real images right, and drawn ones mostly."""
 
-    class Reader(Captions):
-        path, tokenizer = Path("runs/reader"), trained.tokenizer
-
-        def pixels(self, images: Any) -> np.ndarray:
-            return images
-
-        def generate(self, images: Any, /, *_: Any, **__: Any) -> list[list[Generated]]:
-            halves = [(image[:, :4].mean(), image[:, 4:].mean()) for image in images.astype(float)]
-            return [[Generated(" left of ".join(_nearest(side) for side in both), 0.0, 5)] for both in halves]
-
-    figures = trained.read_back(Reader())
+    figures = trained.read_back(reader)
     assert figures["real_captions_right"].value == 100
     assert 50 <= figures["captions_right"].value <= 100
     assert "read back word for word by reader" in figures["captions_right"].signature
-
-
-def _nearest(brightness: float) -> str:
-    return min(SHADES, key=lambda name: abs(SHADES[name] + 7 - brightness))
 
 
 # --------------------------------------------------------------------------------------------------- command line
