@@ -27,6 +27,8 @@ class TextToPatches(Seq2Seq):
     All images have T codes, and nothing else can be written: the probabilities of all sequences of T codes add up to 1.
     """
 
+    output: Softmax
+
     def __init__(
         self, config: TextToPatchesConfig, grid: tuple[int, int], vocabulary_size: int, target_vocabulary_size: int
     ) -> None:
