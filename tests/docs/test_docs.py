@@ -37,7 +37,10 @@ SHORT = {
     "images": ["data.batch_size=16"],
     "captions": ["data.batch_size=4"],
 }
-FEW = {"text-vae": ["data.test=my.txt", "model.test_samples=2"]}  # a code for each of many sentences takes long
+FEW = {
+    "text-vae": ["data.test=my.txt", "model.test_samples=2"],  # a code for each of many sentences takes long
+    "text-to-patches": ["model.patch=10", "model.codes=8"],
+}
 SENTENCES = """\
 The first text is short.
 Once upon a time a second text was written, and it was longer than the first.
