@@ -18,13 +18,10 @@ from benchmarks.scene_judge import PLACE, SceneJudge, pictures_of_things, scene_
 import seqloom
 from seqloom.data.scenes import NAMES, load_scenes, load_things
 
-SMALL = {
-    "embedding": {"size": 8},
-    "encoder": {"kind": "gru", "size": 8},
-    "size": 2,
-    "hidden": 16,
-    "channels": [4, 4, 4],
-    "heads": 2,
+READER = {"embedding": {"size": 8}, "encoder": {"kind": "gru", "size": 8}}
+PAINTERS = {
+    "text-to-image": {"size": 2, "hidden": 16, "channels": [4, 4, 4], "heads": 2},
+    "text-to-patches": {"patch": 10, "codes": 8, "decoder": {"kind": "gru", "size": 8}},
 }
 
 
@@ -98,12 +95,13 @@ def test_a_judge_is_trained_once_and_recognises_real_things(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("few", "no_reports")
+@pytest.mark.parametrize("kind", PAINTERS)
 def test_the_command_judges_drawn_and_real_scenes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config: dict[str, Any] = {
         "data": {"kind": "captions", "train": "scenes", "batch_size": 10},
-        "model": {"kind": "text-to-image", **SMALL},
+        "model": {"kind": kind, **READER, **PAINTERS[kind]},
         "training": {"steps": 2, "validate_every": 2, "device": "cpu"},
         "text": {"kind": "words", "min_count": 1},
     }

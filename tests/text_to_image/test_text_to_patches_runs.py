@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
+from sealing import reseal
 
 import seqloom
 from seqloom.data.captions import CaptionedImages
@@ -166,21 +169,36 @@ def test_parts_must_fit() -> None:
             seqloom.load_config("text-to-image-patches", [setting])
 
 
-def test_a_damaged_codebook_is_refused(trained: TrainedTextToPatches, tmp_path: Path) -> None:
-    from shutil import copytree
-
-    from seqloom.runs.assets import _read_codebook, _save_tensors
-
-    run = copytree(trained.path, tmp_path / "run")
-    (run / "assets" / "codebook.safetensors").write_bytes(b"nothing")
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"codes": torch.zeros(6, 1, 4, 4)},
+        {"codes": torch.zeros(6, 16), "image": torch.tensor([8, 8])},
+        {"codes": torch.zeros(6, 1, 4, 4), "image": torch.tensor([8, 9])},
+        {"codes": torch.zeros(6, 1, 4, 4), "image": torch.tensor([8])},
+        {"codes": torch.full((6, 1, 4, 4), torch.nan), "image": torch.tensor([8, 8])},
+        {"codes": torch.zeros(6, 1, 4, 4, dtype=torch.int64), "image": torch.tensor([8, 8])},
+    ],
+)
+def test_a_codebook_that_lies_is_refused(
+    lie: dict[str, torch.Tensor], trained: TrainedTextToPatches, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    save_file(lie, run / "assets" / "codebook.safetensors")
     with pytest.raises(CheckpointError):
         seqloom.load(run, "cpu")
-    strange = tmp_path / "codebook.safetensors"
-    for tensors in (
-        {"codes": torch.zeros(2, 1, 4, 4)},
-        {"codes": torch.zeros(2, 16), "image": torch.tensor([8, 8])},
-        {"codes": torch.zeros(2, 1, 4, 4), "image": torch.tensor([8, 9])},
-    ):
-        _save_tensors(tensors, strange)
-        with pytest.raises(CheckpointError, match="holds no codebook"):
-            _read_codebook(strange)
+    reseal(run)
+    with pytest.raises(CheckpointError, match="holds no codebook|not finite"):
+        seqloom.load(run, "cpu")
+
+
+def test_a_codebook_of_other_patches_is_refused(trained: TrainedTextToPatches, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    save_file(
+        {"codes": torch.zeros(7, 1, 4, 4), "image": torch.tensor([8, 8])}, run / "assets" / "codebook.safetensors"
+    )
+    reseal(run)
+    with pytest.raises(CheckpointError):
+        seqloom.load(run, "cpu")

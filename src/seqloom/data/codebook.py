@@ -46,6 +46,8 @@ class Codebook:
     def __post_init__(self) -> None:
         if self.codes.ndim != 4 or not self.codes.numel() or self.codes.shape[2] != self.codes.shape[3]:
             raise DataError(f"a tensor of {tuple(self.codes.shape)} is no codebook of square patches")
+        if not self.codes.is_floating_point():
+            raise DataError("the patches of a codebook have numbers from 0 to 1, no integers")
         if not all(0 < side <= LARGEST and side % self.size == 0 for side in (self.height, self.width)):
             raise DataError(
                 f"patches of {self.size}×{self.size} pixels do not cover images of {self.width}×{self.height}: set "
