@@ -104,7 +104,7 @@ class Codebook:
 
 
 def as_pairs(captions: CaptionStore, codebook: Codebook) -> EncodedPairs:
-    """Captions as sources, the tokens of their images as targets."""
+    """Captions as sources, the tokens of their images as targets, which are of one length and need no `<eos>`."""
     tokens = codebook.encode(captions.images)[captions.owners]
     lengths = np.full(len(tokens), codebook.length, np.int64)
     return EncodedPairs(captions.captions, Ragged.of_lengths(tokens.reshape(-1), lengths))

@@ -38,7 +38,7 @@ from seqloom.runs.stages import Steps
 from seqloom.runs.trained import Pixels
 from seqloom.runs.words import count_words, start_embedding
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.training import Context, build_objective
+from seqloom.training import build_objective
 
 BATCH = 100  # sentences read together
 DRAWN = 200  # images drawn together
@@ -196,7 +196,7 @@ class TextToPatchesKind(Kind[Pairs, TextToPatchesAssets, TrainedTextToPatches]):
         data: CaptionData = config.data
         yield Steps(
             model,
-            build_objective(config.objective, Context(work.assets.tokenizer)),
+            build_objective(config.objective),
             Stream(pairs.train, Shuffled(len(pairs.train), data.batch_size), config.seed),
             lambda: validated(model, all_pairs(pairs.valid)),
             config.training,
