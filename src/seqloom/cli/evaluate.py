@@ -36,6 +36,10 @@ def evaluate(
     tokenize: Annotated[
         str | None, typer.Option(help="Pairs: sacreBLEU's tokeniser (13a, zh, intl, char, ...), if not by language.")
     ] = None,
+    bleu_weights: Annotated[
+        str | None,
+        typer.Option(metavar="W1,W2,...", help="Pairs: also BLEU with these weights of words, bigrams, ...; sum 1."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Pairs: also write what came out into this file.")] = None,
     against: Annotated[
         Path | None,
@@ -63,6 +67,7 @@ def evaluate(
       seqloom evaluate runs/translate-en-zh
       seqloom evaluate runs/mine --source test.en --reference test.de --beam 5
       seqloom evaluate runs/mine --source test.en --reference test.de --against runs/other
+      seqloom evaluate runs/mine --bleu-weights 0.5,0.3,0.2
       seqloom evaluate runs/captioner --source scenes:test
       seqloom evaluate runs/text-to-image --judge runs/captioner
     """
@@ -87,14 +92,15 @@ def evaluate(
             replace_unknown=replace_unknown,
         )
         files = ",".join([given, *reference]) if reference else given
-        evaluation = model.evaluate(files, tokenize, decoding=decoding)
+        weights = None if bleu_weights is None else _numbers(bleu_weights)
+        evaluation = model.evaluate(files, tokenize, decoding=decoding, bleu_weights=weights)
         scores = evaluation.scores
         if output is not None:
             _write_lines(output, evaluation.outputs)
         if against is not None:
             other = load_able(against, ComparesWithReferences, device)
             scores |= _compared(evaluation, other.evaluate(files, tokenize, decoding=decoding), tokenize, against)
-    elif reference or output or tokenize or against:
+    elif reference or output or tokenize or against or bleu_weights is not None:
         able(model, ComparesWithReferences)
     else:
         scores = model.figures(given)
@@ -104,6 +110,19 @@ def evaluate(
         print_json(scored_json(scores))
     else:
         print_scores(scores)
+
+
+def _numbers(weights: str) -> list[float]:
+    """The weights of BLEU, checked before anything is decoded."""
+    from seqloom.errors import UserError
+    from seqloom.metrics.bleu import BleuFormula
+
+    try:
+        numbers = [float(part) for part in weights.split(",")]
+    except ValueError:
+        raise UserError(f"--bleu-weights {weights}: write numbers with commas, for example 0.5,0.3,0.2") from None
+    BleuFormula(weights=numbers)
+    return numbers
 
 
 def _write_lines(output: Path, texts: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
@@ -16,6 +17,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Smoothing = Literal["none", "floor", "add-k", "exp"]
 ReferenceLength = Literal["closest", "shortest"]
 
+MAX_ORDER = 4  # of n-grams, as in the paper
 SMOOTHING_VALUES = {"floor": 0.1, "add-k": 1.0}  # Chen & Cherry 2014, as in sacreBLEU
 
 
@@ -54,7 +56,8 @@ class BleuCounts:
 class BleuOptions(TypedDict, total=False):
     """The fields of `BleuFormula`, as the functions below take them."""
 
-    max_order: int
+    max_order: int | None
+    weights: Sequence[float] | None
     smoothing: Smoothing
     smoothing_value: float | None
     effective_order: bool
@@ -67,8 +70,9 @@ OF_SENTENCES: BleuOptions = {"smoothing": "exp", "effective_order": True}
 
 @dataclass(frozen=True)
 class BleuFormula:
-    """From counts to BLEU = BP · exp(1/N Σ_n log p_n), with p_n = matches_n / totals_n, BP = min(1, exp(1 - r/c)).
+    """From counts to BLEU = BP · exp(Σ_n w_n log p_n), with p_n = matches_n / totals_n, BP = min(1, exp(1 - r/c)).
 
+    The weights w_1, ..., w_N sum to 1; when none are given, each is 1/N, with N = `max_order`, 4 when not given either.
     c is the length of the hypotheses, r that of the references: of several, the one closest in length to its hypothesis
     (of two equally close, the shorter) or the shortest. Counts are arrays whose last axis is the order; any axes before
     it (sentences, resamples) are kept.
@@ -76,24 +80,35 @@ class BleuFormula:
     Where nothing matches at all the score is 0. Smoothing (Chen & Cherry 2014) mends orders of which *some* exist and
     none matches: `floor` puts `smoothing_value` in the place of the matches; `add-k` adds it to matches and totals of
     all orders above 1; `exp` takes 1/2, 1/4, … of a match for the first, second, … such order. With `effective_order`
-    the mean is over those orders that a hypothesis is long enough to have.
+    the mean is over those orders that a hypothesis is long enough to have; their weights then count as 1 together.
     """
 
-    max_order: int = 4
+    max_order: int | None = None
+    weights: Sequence[float] | None = None
     smoothing: Smoothing = "none"
     smoothing_value: float | None = None
     effective_order: bool = False
     reference_length: ReferenceLength = "closest"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1:
+        if self.max_order is not None and self.max_order < 1:
             raise ConfigError(f"max_order is {self.max_order}: the longest n-gram has at least one token")
+        if self.weights is not None:
+            _check_weights(self.weights, self.max_order)
         for name, chosen, known in (
             ("smoothing", self.smoothing, get_args(Smoothing)),
             ("reference length", self.reference_length, get_args(ReferenceLength)),
         ):
             if chosen not in known:
                 raise ConfigError(f"unknown {name} {chosen!r}{did_you_mean(chosen, known)}")
+
+    @property
+    def order_weights(self) -> Floats:
+        """w_1, ..., w_N."""
+        if self.weights is not None:
+            return np.array(self.weights, np.float64)
+        orders = self.max_order or MAX_ORDER
+        return np.full(orders, 1 / orders)
 
     def count(self, hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> BleuCounts:
         """The counts of every sentence."""
@@ -103,7 +118,8 @@ class BleuFormula:
             chosen = [min(map(len, several)) for several in theirs]
         else:
             chosen = [_closest_length(several, len(text)) for text, several in zip(ours, theirs, strict=True)]
-        matches, totals = clipped_matches(ours, theirs, self.max_order), ngram_totals(lengths, self.max_order)
+        orders = len(self.order_weights)
+        matches, totals = clipped_matches(ours, theirs, orders), ngram_totals(lengths, orders)
         return BleuCounts(matches, totals, lengths, np.array(chosen))
 
     def scores(self, counts: BleuCounts) -> Floats:
@@ -111,12 +127,14 @@ class BleuFormula:
         matches, totals = self._smoothed(counts)
         with np.errstate(divide="ignore"):  # log 0 = -∞ makes the score 0
             logs = np.log(_ratio(matches, totals))
+        weights = np.broadcast_to(self.order_weights, logs.shape)
         if self.effective_order:
-            exists = totals > 0
-            means = np.where(exists, logs, 0.0).sum(-1) / np.maximum(exists.sum(-1), 1)
-        else:
-            means = logs.mean(-1)
-        return np.where(counts.matches.any(-1), self.brevity_penalties(counts) * np.exp(means), 0.0)
+            weights = np.where(totals > 0, weights, 0.0)
+        counted = weights.sum(-1)
+        means = np.multiply(weights, logs, out=np.zeros(logs.shape), where=weights > 0).sum(-1)
+        means = means / np.where(counted > 0, counted, 1.0)
+        scored = counts.matches.any(-1) & (counted > 0)
+        return np.where(scored, self.brevity_penalties(counts) * np.exp(means), 0.0)
 
     def precisions(self, counts: BleuCounts) -> Floats:
         """p_n of every order, smoothed; 0 where there is no n-gram."""
@@ -141,6 +159,17 @@ class BleuFormula:
         elif self.smoothing == "exp":
             matches = np.where(unmatched, 0.5 ** unmatched.cumsum(-1), matches)
         return matches, totals
+
+
+def _check_weights(weights: Sequence[float], max_order: int | None) -> None:
+    shown = ", ".join(f"{weight:g}" for weight in weights)
+    if max_order not in (None, len(weights)):
+        raise ConfigError(f"max_order is {max_order} and there are {len(weights)} weights: leave max_order out")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not math.isclose(sum(weights), 1):
+        raise ConfigError(
+            f"the weights of BLEU are {shown or 'none'}: give one for each order, none below 0, that sum to 1, "
+            "for example 0.5, 0.3, 0.2"
+        )
 
 
 def _ratio(matches: NDArray[Any], totals: NDArray[Any]) -> Floats:

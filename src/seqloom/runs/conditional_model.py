@@ -161,6 +161,7 @@ class TrainedConditional(Trained, ComparesWithReferences):
         tokenize: str | None = None,
         limit: int | None = None,
         decoding: Decoding | None = None,
+        bleu_weights: Sequence[float] | None = None,
         **options: Any,
     ) -> Evaluation:
         """Decode sources and score what comes out: exact matches, BLEU and chrF (sacreBLEU's), and ROUGE; besides, the
@@ -169,12 +170,13 @@ class TrainedConditional(Trained, ComparesWithReferences):
         files: as `data.train`; else the run's test examples, or its validation examples.
         tokenize: sacreBLEU's tokeniser; chosen by the language of the references when not given.
         limit: decode so many sources, from the first one on; all when not given. The perplexity is that of all.
+        bleu_weights: how much each order of n-grams counts, for a BLEU of one's own beside sacreBLEU's.
         Options are those of `Decoding`.
         """
         held_out = self.held_out(files)
         sources, references = held_out.sources[:limit], held_out.references[:limit]
         outputs = [several[0].text for several in self.generate(sources, decoding or Decoding(**options))]
-        scores = text_scores(outputs, references, tokenize)
+        scores = text_scores(outputs, references, tokenize, bleu_weights)
         perplexity = target_likelihood(self.model, held_out.batches).perplexity
         words = self.target_tokenizer
         signature = self.signed(f"tokenizer {words.kind}", f"vocabulary {words.size}", self.scored)

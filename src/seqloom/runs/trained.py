@@ -307,6 +307,7 @@ class ComparesWithReferences(Capability):
         tokenize: str | None = None,
         limit: int | None = None,
         decoding: Any = None,
+        bleu_weights: Sequence[float] | None = None,
         **options: Any,
     ) -> Any:
         """What was written (`outputs`), the `references`, and the `scores` by name."""
