@@ -162,6 +162,16 @@ def test_weights_are_checked_in_python_too(run: Path, counted: dict[str, Path]) 
             model.generate("the", **{way: [(other, 0)]})
 
 
+def test_what_is_no_language_model_neither_fuses_nor_judges(run: Path, tmp_path: Path) -> None:
+    model = seqloom.load(run, "cpu")
+    pixels = seqloom.train("pca", ["data.train=digits", "model.size=2"], tmp_path / "pca", report=False)
+    for way in ("fuse", "rerank"):
+        with pytest.raises(seqloom.UserError, match="pca is a model of kind 'pca'; a language model is needed here"):
+            model.generate("the", **{way: [(pixels, 1.0)]})
+        with pytest.raises(seqloom.UserError, match="'runs/ngram' is no run: a language model is needed here"):
+            model.generate("the", **{way: [("runs/ngram", 1.0)]})
+
+
 # ---------------------------------------------------------------------------------------------------- interpolation
 
 

@@ -276,6 +276,27 @@ def test_figures_with_two_references_carry_their_signatures(
     assert f"{figures['BLEU']['value']:.4f}" in table
 
 
+def test_bleu_has_weights_of_ones_own(cli: Cli, translator: Path, run: Path, place: Path, tmp_path: Path) -> None:
+    from nltk.translate.bleu_score import corpus_bleu
+
+    outputs = tmp_path / "out.txt"
+    question = ("evaluate", translator, "--source", place / "pairs.en", "--reference", place / "pairs.de", "--json")
+    (equal,) = cli(*question, "--bleu-weights", "0.25,0.25,0.25,0.25").records
+    assert equal["weighted BLEU"]["value"] == pytest.approx(equal["BLEU"]["value"])
+    (own,) = cli(*question, "--bleu-weights", "0.7,0.3", "--output", outputs).records
+    hypotheses = [line.split() for line in outputs.read_text().splitlines()]
+    references = [[line.split()] for line in (place / "pairs.de").read_text().splitlines()]
+    theirs = corpus_bleu(references, hypotheses, weights=(0.7, 0.3))
+    assert own["weighted BLEU"]["value"] == pytest.approx(100 * theirs)
+    assert "orders 1 to 2 weighted 0.7, 0.3" in own["weighted BLEU"]["signature"]
+
+    for wrong, said in (("0.7,much", "write numbers with commas"), ("0.7,0.7", "that sum to 1")):
+        refused = cli(*question, "--bleu-weights", wrong)
+        assert refused.code == 2
+        assert said in refused.error
+    assert cli("evaluate", run, "--bleu-weights", "1").code == 2
+
+
 def test_without_files_the_held_out_pairs_are_evaluated(cli: Cli, translator: Path, place: Path) -> None:
     own, table = cli("evaluate", translator, "--json"), cli("evaluate", translator, "--source", place / "pairs.tsv")
     assert (own.code, table.code) == (0, 0)

@@ -50,8 +50,11 @@ def generate(
     ] = [],  # noqa: B006 - typer reads the default, nobody changes it
     output: Annotated[str, typer.Option(help="Where to write; - is stdout.")] = "-",
     strategy: Annotated[
-        Literal["greedy", "beam", "sample"] | None,
-        typer.Option(help="How to choose; language models sample and models of pairs search with a beam if not given."),
+        Literal["greedy", "beam", "sample", "exhaustive"] | None,
+        typer.Option(
+            help="How to choose; language models sample and models of pairs search with a beam if not given. "
+            "exhaustive tries all there is, for toy spaces."
+        ),
     ] = None,
     beam: Beam = 5,
     temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder.")] = 1.0,
@@ -62,7 +65,7 @@ def generate(
         typer.Option(min=1, max=COUNTED, help="At most this many new tokens; 100, or twice the source, if not given."),
     ] = None,
     min_length: Annotated[int, typer.Option(min=0, max=COUNTED, help="At least this many new tokens.")] = 0,
-    length_penalty: Annotated[float, typer.Option(help="Beam search: 0 none, larger favours longer.")] = 0.6,
+    length_penalty: Annotated[float, typer.Option(help="Searches: 0 none, larger favours longer.")] = 0.6,
     coverage_penalty: Annotated[float, typer.Option(help="Pairs: larger favours what looked at all the source.")] = 0.0,
     n_best: Annotated[int, typer.Option(min=1, max=HELD, help="How many results for each input.")] = 1,
     seed: Seed = 0,
@@ -103,6 +106,7 @@ def generate(
       seqloom generate runs/lstm --prompt "The Time Traveller" --temperature 0.8
       seqloom generate runs/lstm --input prompts.txt --strategy beam --beam 5 --n-best 3 --json
       echo "It was" | seqloom generate runs/lstm --input - --top-p 0.9 --seed 7
+      seqloom generate runs/toy --strategy exhaustive --max-length 4 --length-penalty 0 --json
       seqloom generate runs/lstm --prompt "It was" --strategy beam --fuse runs/ngram:0.3
       seqloom generate runs/lstm --prompt "It was" --n-best 10 --rerank runs/transformer:0.5 --json
       seqloom generate runs/translate-en-zh --input english.txt --output chinese.txt
@@ -156,7 +160,7 @@ def generate(
         return
     if attention is not None or prefix:
         raise UserError(f"{run} is a language model: --attention and --prefix are for models of pairs")
-    alone = input is None and output == "-" and not json and n_best == 1 and strategy != "beam" and not rerank
+    alone = input is None and output == "-" and not json and n_best == 1 and not decoding.searches and not rerank
     if alone and isinstance(writer, Continues):
         _stream(writer, prompt or "", decoding, fused)
     else:

@@ -31,12 +31,12 @@ def exhaustive_search(
     if n_best < 1:
         raise ConfigError(f"n_best must be at least 1, not {n_best}")
     penalties = length_penalties(length_penalty, limits.max_length)
-    size = space_size(model.vocabulary_size, limits.max_length)
+    size = space_size(model.vocabulary_size, limits.max_length, limits.unknown)
     if size > LARGEST_SPACE:
         raise UserError(
-            f"exhaustive search over a vocabulary of {model.vocabulary_size} up to length {limits.max_length} means "
+            f"exhaustive search over a vocabulary of {model.vocabulary_size:,} up to length {limits.max_length:,} means "
             f"about 10^{math.log10(size):.0f} sequences, and it takes {LARGEST_SPACE:,} at most: "
-            "lower max_length, or use beam search"
+            "lower max_length (--max-length), or use beam search"
         )
     log_probs, state, forced = read_prompts(model, [prompt], source)
     device, vocabulary = log_probs.device, log_probs.shape[1]
@@ -68,7 +68,7 @@ def exhaustive_search(
     return ranking.hypotheses(forced.counts)[0]
 
 
-def space_size(vocabulary_size: int, max_length: int) -> int:
+def space_size(vocabulary_size: int, max_length: int, unknown: bool = True) -> int:
     """How many sequences there are: those that end before `max_length`, and those of that length, ended or cut."""
-    words = vocabulary_size - 3  # neither <pad> nor <bos> is generated, and <eos> ends the sequence
+    words = vocabulary_size - (3 if unknown else 4)  # neither <pad> nor <bos> is written, and <eos> ends the sequence
     return sum(words**length for length in range(max_length)) + words**max_length

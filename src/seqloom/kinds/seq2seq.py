@@ -33,7 +33,7 @@ from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedCondit
 from seqloom.runs.contests import PairContest
 from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
 from seqloom.runs.kind import Kind, Report, Work
-from seqloom.runs.language_model import Weighted, listed, reranked
+from seqloom.runs.language_model import Weighted, language_model, listed, reranked
 from seqloom.runs.stages import Steps
 from seqloom.runs.trained import Scores, Translates
 from seqloom.runs.words import start_embedding, word_layout
@@ -171,7 +171,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
             if isinstance(run, TrainedSeq2Seq) and run.copies:
                 raise UserError(f"{run.path} copies words that no other model knows: it cannot be fused; use --rerank")
         for other, _ in others:
-            tokenizer = other.target_tokenizer if isinstance(other, TrainedSeq2Seq) else other.tokenizer
+            tokenizer = other.target_tokenizer if isinstance(other, TrainedSeq2Seq) else language_model(other).tokenizer
             check_same_tokens(self.target_tokenizer, self.path, tokenizer, other.path)
             if isinstance(other, TrainedSeq2Seq):
                 check_same_tokens(self.tokenizer, self.path, other.tokenizer, other.path)

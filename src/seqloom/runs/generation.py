@@ -7,14 +7,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from seqloom.decoding import LENGTH_PENALTY, Greedy, Hypothesis, Limits, Sampler, beam_search, generate
+from seqloom.decoding import (
+    LENGTH_PENALTY,
+    Greedy,
+    Hypothesis,
+    Limits,
+    Sampler,
+    beam_search,
+    exhaustive_search,
+    generate,
+)
 from seqloom.decoding.prompts import Prompt
 from seqloom.decoding.protocol import StepModel
 from seqloom.errors import ConfigError, UserError
 from seqloom.metrics.likelihood import Likelihood
 from seqloom.text.tokenizer import Tokenizer
 
-Strategy = Literal["greedy", "beam", "sample"]
+Strategy = Literal["greedy", "beam", "sample", "exhaustive"]
 MAX_LENGTH = 100
 
 
@@ -91,6 +100,11 @@ class Decoding:
         """The length limits, with this one where none was given."""
         return Limits(self.max_length or max_length, self.min_length, self.unknown or self.replace_unknown)
 
+    @property
+    def searches(self) -> bool:
+        """Whether all of a text is there before any of it can be shown."""
+        return self.strategy in ("beam", "exhaustive")
+
     def chooser(self) -> Greedy | Sampler:
         """How the next token is chosen, for the strategies that choose one at a time."""
         if self.strategy == "greedy":
@@ -113,6 +127,12 @@ class Decoding:
         if self.strategy == "beam":
             wanted = candidates or self.n_best
             return beam_search(model, prompts, self.beam, limits, self.length_penalty, wanted, source)
+        if self.strategy == "exhaustive":
+            if source is not None and len(prompts) > 1:
+                raise UserError("exhaustive search takes one source at a time; give them one by one, or use beam search")
+            return [
+                exhaustive_search(model, limits, prompt, self.n_best, self.length_penalty, source) for prompt in prompts
+            ]
         if self.strategy == "greedy" and self.n_best > 1:
             raise UserError("greedy search has one result; use --strategy beam or sample for n-best lists")
         size = self.n_best

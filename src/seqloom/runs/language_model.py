@@ -33,6 +33,7 @@ from seqloom.runs.kind import Report
 from seqloom.runs.trained import Continues, Scores, Trained
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.unfolding import Unfolding
 from seqloom.text.words import count_words
 
 Weighted = tuple["TrainedLanguageModel", float]
@@ -205,15 +206,12 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         """Go on from a prompt, piece by piece, as the model writes; `fuse` as in `generate`."""
         decoding = sampled(decoding)
         encoded = self.tokenizer.encode(prompt)
-        tokens: list[int] = []
-        shown = ""
+        text = Unfolding(self.tokenizer, encoded)
         source = self.sources(range(1), decoding.seed)
         for said in stream(self.fused(fuse), [encoded], decoding.chooser(), decoding.limits(), source):
-            tokens.extend(said.tokens.tolist())
-            text = self._after(encoded, tokens)
-            if not text.endswith("\N{REPLACEMENT CHARACTER}"):  # a character whose bytes are not all there yet
-                yield text[len(shown) :]
-                shown = text
+            if piece := text.add(said.tokens.tolist()):
+                yield piece
+        yield text.end()
 
     def sources(self, numbers: Sequence[int], seed: int) -> Any:
         """What texts of these numbers within a job are conditioned on; nothing here."""
@@ -230,7 +228,7 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         """The model as searches use it."""
         return self.model
 
-    def check_same_tokens(self, other: Trained) -> None:
+    def check_same_tokens(self, other: Any) -> None:
         """Refuse a model of other tokens, where probabilities of one and the same token are to be put together."""
         check_same_tokens(self.tokenizer, self.path, language_model(other).tokenizer, other.path)
 
@@ -246,12 +244,26 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         return together[len(before) :] if together.startswith(before) else self.tokenizer.decode(tokens)
 
 
-def language_model(trained: Trained) -> TrainedLanguageModel:
+def language_model(trained: Any) -> TrainedLanguageModel:
     """A run as one that gives each token a probability, where that is needed; of a model with a code behind each text,
     tokens have probabilities only given the code."""
-    if not isinstance(trained, TrainedLanguageModel) or isinstance(trained.model, Conditional):
-        raise UserError(f"{trained.path} is a model of kind {trained.kind!r}; a language model is needed here")
+    judge = judge_of_texts(trained)
+    if not isinstance(judge, TrainedLanguageModel) or isinstance(judge.model, Conditional):
+        raise _no_language_model(trained)
+    return judge
+
+
+def judge_of_texts(trained: Any) -> Continues:
+    """A run as one that gives whole texts a probability, where that is enough."""
+    if not isinstance(trained, Trained):
+        raise UserError(f"{trained!r} is no run: a language model is needed here, as seqloom.load gives it")
+    if not isinstance(trained, Continues):
+        raise _no_language_model(trained)
     return trained
+
+
+def _no_language_model(trained: Trained) -> UserError:
+    return UserError(f"{trained.path} is a model of kind {trained.kind!r}; a language model is needed here")
 
 
 def text_report(trained: TrainedLanguageModel, *sections: Markup, training: Markup | None = None) -> Report:
@@ -270,11 +282,12 @@ def sampled(decoding: Decoding) -> Decoding:
 
 def reranked(prompts: Sequence[str], results: list[list[Text]], others: Sequence[Weighted]) -> list[list[Text]]:
     """Each prompt's texts by log_prob + Σ β log p_other(prompt + text), best first; of equals, as they were."""
+    judges = [(judge_of_texts(other), check_weight(weight)) for other, weight in others]
     pairs = zip(prompts, results, strict=True)
     texts = [prompt + output.text for prompt, outputs in pairs for output in outputs]
     verdicts = np.zeros(len(texts))
-    for other, weight in others:
-        verdicts += check_weight(weight) * np.array(other.log_prob(texts))
+    for judge, weight in judges:
+        verdicts += weight * np.array(judge.log_prob(texts))
     verdict = iter(verdicts.tolist())
     scored = [[replace(output, log_prob=output.log_prob + next(verdict)) for output in outputs] for outputs in results]
     return [sorted(outputs, key=lambda output: -output.log_prob) for outputs in scored]

@@ -6,6 +6,7 @@ the control symbol. It is given the ordinary pieces only, numbered after them.
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 from collections import Counter
@@ -124,6 +125,13 @@ class BpeTokenizer(SubwordTokenizer):
         # From bytes, as pieces may divide a character. A model may stop in the middle of one: that reads U+FFFD.
         return b"".join(map(self._bytes.__getitem__, visible(ids))).decode("utf-8", errors="replace")
 
+    def settled(self, ids: Sequence[int]) -> int:
+        # Up to the last piece that ends with a whole character, or with bytes that can no longer become one.
+        count = len(ids)
+        while count and _begun(b"".join(map(self._bytes.__getitem__, ids[:count]))):
+            count -= 1
+        return count
+
     def contents(self) -> dict[str, Any]:
         return {"lowercase": self.lowercase, "pieces": self.byte_pieces, "merges": self.merges}
 
@@ -191,6 +199,13 @@ class UnigramTokenizer(SubwordTokenizer):
         if not all(math.isfinite(score) for _, score in contents["pieces"]):
             raise ValueError("the score of a piece is no number")
         return cls(contents["pieces"], contents["lowercase"])
+
+
+def _begun(text: bytes) -> bool:
+    """Whether the last bytes are the beginning of a character, which more bytes would complete."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(text)
+    return bool(decoder.getstate()[0])
 
 
 def _spaces_marked(text: str) -> str:

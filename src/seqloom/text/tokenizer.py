@@ -75,6 +75,11 @@ class Tokenizer(ABC):
         """The text of some ids. Padding, begin and end are skipped; what is unknown reads `<unk>`."""
         return self.join(self.tokens(visible(ids)))
 
+    def settled(self, ids: Sequence[int]) -> int:
+        """How many of the first ids read the same whatever follows, such that of what follows, only the last of them
+        must be known to write it. All, where pieces are put together as they are; see `Unfolding`."""
+        return len(ids)
+
     @abstractmethod
     def contents(self) -> dict[str, Any]:
         """What the constructor needs, as JSON values."""

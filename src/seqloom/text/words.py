@@ -37,15 +37,21 @@ WORD = regex.compile(
 ONE_IDEOGRAPH = regex.compile(f"[{IDEOGRAPH}]")
 
 # How marks attach when words are put back together, applied to the words joined by single spaces.
-ATTACHMENTS = (
-    (regex.compile(r'(?<!\S)" (.+?) "(?!\S)'), r'"\1"'),  # the space goes inside a pair of straight quotes
+QUOTES = (  # the space goes inside a pair of straight quotes
+    (regex.compile(r'(?<!\S)" (.+?) "(?!\S)'), r'"\1"'),
     (regex.compile(r"(?<!\S)' (.+?) '(?!\S)"), r"'\1'"),
+)
+ATTACHMENTS = (
+    *QUOTES,
     (regex.compile(r" (?=(?:[.,;:!?%)\]}…”’»°]|\.\.\.)['\"]?(?:\s|$))"), ""),  # closing marks hold on to the left
     (regex.compile(r"(?<=(?:^|\s)['\"]?[(\[{“‘«¿¡$£€#]) "), ""),  # opening marks to the right
     (regex.compile(r" (-|--|–|—|/|@) "), r"\1"),  # and these to both sides
     # Ideographs are written without spaces.
     (regex.compile(rf"(?<=[{UNSPACED}]\p{{M}}*) | (?=[{UNSPACED}])"), ""),
 )
+
+ENDS_IN_LETTER = regex.compile(rf"(?:{LETTER}|[{IDEOGRAPH}]\p{{M}}*|<unk>)\Z", regex.VERSION1)
+OPEN_QUOTE = regex.compile(r"(?<!\S)[\"'](?!\S)")
 
 LARGE_BATCH = 1 << 18  # characters from which on loading compiled code, half a second, is soon made up for
 
@@ -61,6 +67,16 @@ def join_words(words: Iterable[str]) -> str:
     for pattern, replacement in ATTACHMENTS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def has_open_quote(words: Sequence[str]) -> bool:
+    """Whether a quotation mark among the words waits for the one that makes a pair of it."""
+    if '"' not in words and "'" not in words:
+        return False
+    text = " ".join(words)
+    for pattern, replacement in QUOTES:
+        text = pattern.sub(replacement, text)
+    return OPEN_QUOTE.search(text) is not None
 
 
 def count_words(text: str) -> int:
@@ -87,6 +103,15 @@ class WordTokenizer(VocabularyTokenizer):
     def join(pieces: Iterable[str]) -> str:
         return join_words(pieces)
 
+    def settled(self, ids: Sequence[int]) -> int:
+        # Up to the last word of letters, which whatever follows leaves alone; but a quotation mark that is open may
+        # yet become the first of a pair.
+        words = self.tokens(ids)
+        count = len(words)
+        while count and not ENDS_IN_LETTER.search(words[count - 1]):
+            count -= 1
+        return 0 if has_open_quote(words[:count]) else count
+
 
 class WhitespaceTokenizer(WordTokenizer):
     """For text that is tokenised already: words are what stands between spaces.
@@ -107,6 +132,9 @@ class WhitespaceTokenizer(WordTokenizer):
     @staticmethod
     def join(pieces: Iterable[str]) -> str:
         return " ".join(pieces)
+
+    def settled(self, ids: Sequence[int]) -> int:
+        return len(ids)  # spaces stand between all words
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         if self._compiled(texts) is None:
