@@ -9,7 +9,7 @@ from seqloom.config.schema.objectives import ClampedAndFreeObjective
 from seqloom.data.image_batches import ImageBatch
 from seqloom.errors import ConfigError
 from seqloom.metrics.annealing import boltzmann_log_z
-from seqloom.models.energy.boltzmann import BoltzmannMachine, all_states, anneal, max_cut
+from seqloom.models.energy.boltzmann import BoltzmannMachine, all_states
 from seqloom.training.energy import ClampedAndFree
 
 
@@ -104,33 +104,7 @@ def test_learning_with_hidden_units_raises_the_likelihood() -> None:
     assert found > -1.9  # 3 log ½ is -2.08, and log ¼, the best there is, -1.39
 
 
-# ------------------------------------------------------------------------------------------------------ searching
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_annealing_finds_the_largest_cut(seed: int) -> None:
-    weights = symmetric(14, seed=seed)
-    made = max_cut(weights)
-    states = all_states(14)
-    on, off = states, 1 - states
-    largest = float(((on @ weights) * off).sum(1).max())
-    torch.manual_seed(seed)
-    state, energy = anneal(made)
-    assert -energy == pytest.approx(largest)
-    assert float((state @ weights * (1 - state)).sum()) == pytest.approx(largest)
-
-
-def test_annealing_finds_the_ground_states_of_a_grid() -> None:
-    """A ferromagnet on a 5 × 5 grid, as a cut of weights -1: the best cut is none at all."""
-    weights = torch.zeros(25, 25).double()
-    for unit in range(25):
-        for other in ([unit + 1] if unit % 5 < 4 else []) + ([unit + 5] if unit < 20 else []):
-            weights[unit, other] = weights[other, unit] = -1
-    made = max_cut(weights)
-    assert len(made.blocks) == 2  # black and white fields
-    torch.manual_seed(0)
-    _, energy = anneal(made)
-    assert energy == pytest.approx(0)
+# ---------------------------------------------------------------------------------------------------- the normaliser
 
 
 def test_annealed_normaliser_is_within_a_tenth_of_a_nat() -> None:

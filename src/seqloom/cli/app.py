@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli import (
+    anneal,
     compare,
     corpora,
     embed,
@@ -87,6 +88,7 @@ app.command()(embed.embed)
 app.command()(interpolate.interpolate)
 app.command()(compare.compare)
 app.command()(stats.stats)
+app.command()(anneal.anneal)
 app.command()(export.export)
 app.command("import")(importing.import_file)
 app.add_typer(words.app, name="words")

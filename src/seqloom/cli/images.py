@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import HELD, Device, Json, Run, Seed, load_able, print_json, text
+from seqloom.cli.options import (
+    COUNTED,
+    HELD,
+    Device,
+    Json,
+    Run,
+    Seed,
+    load_able,
+    print_json,
+    print_scores,
+    scored_json,
+    text,
+)
+
+SHOWN = 100  # images beside each other at most
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Pictures from models of images.")
 
@@ -82,6 +96,47 @@ def denoise(
         rows = [images.images, model.denoise(images)]
     save_sheet(np.concatenate(rows), out, columns=len(images))
     typer.echo(str(out))
+
+
+@app.command()
+def complete(
+    run: Run,
+    input: Annotated[
+        str | None, typer.Option(help="Images: a folder, an idx file, a bundled set; else the run's held-out images.")
+    ] = None,
+    keep: Annotated[
+        str, typer.Option(help="What is known: top, bottom, left, right, a share like 0.5, or a picture as a mask.")
+    ] = "top",
+    n: Annotated[int, typer.Option(min=1, max=COUNTED, help="How many images, at most.")] = 12,
+    sweeps: Annotated[int, typer.Option(min=1, max=COUNTED, help="Of Gibbs sampling, and of annealing.")] = 500,
+    out: Annotated[Path, typer.Option(help="The picture: what is known, likely, most probable, and true.")] = Path(
+        "completed.png"
+    ),
+    seed: Seed = 0,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Infer the unknown pixels of images from the known ones, which a Boltzmann machine holds clamped.
+
+    The picture has the images side by side, at most 100: above, what is known (the rest is grey); then how likely each
+    unknown pixel is to be on; the most probable pixels; and the images as they are.
+
+    \b
+    Examples:
+      seqloom images complete runs/rbm --keep top --out completed.png
+      seqloom images complete runs/boltzmann --keep 0.5 --n 500 --json
+    """
+    from seqloom.reports.pictures import save_sheet
+    from seqloom.runs.trained import Completes
+
+    model = load_able(run, Completes, device)
+    found = model.complete(model.held_out(input).first(n), keep, sweeps, seed)
+    save_sheet(model.completion_rows(found, SHOWN), out, columns=min(len(found.images), SHOWN))
+    if json:
+        print_json({"run": str(run), "out": str(out), "images": len(found.images), **scored_json(found.figures)})
+    else:
+        print_scores(found.figures)
+        typer.echo(str(out))
 
 
 @app.command()

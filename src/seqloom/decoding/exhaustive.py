@@ -34,8 +34,8 @@ def exhaustive_search(
     size = space_size(model.vocabulary_size, limits.max_length, limits.unknown)
     if size > LARGEST_SPACE:
         raise UserError(
-            f"exhaustive search over a vocabulary of {model.vocabulary_size:,} up to length {limits.max_length:,} means "
-            f"about 10^{math.log10(size):.0f} sequences, and it takes {LARGEST_SPACE:,} at most: "
+            f"exhaustive search over a vocabulary of {model.vocabulary_size:,} up to length {limits.max_length:,} "
+            f"means about 10^{math.log10(size):.0f} sequences, and it takes {LARGEST_SPACE:,} at most: "
             "lower max_length (--max-length), or use beam search"
         )
     log_probs, state, forced = read_prompts(model, [prompt], source)

@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 
 from seqloom.config import RunConfig
 from seqloom.config.schema.energy import AnnealingConfig, BoltzmannConfig
+from seqloom.config.schema.objectives import ConditionalObjective
 from seqloom.data.images import ImageSet
 from seqloom.data.materials import Split
+from seqloom.data.pixel_masks import half
+from seqloom.errors import ConfigError
 from seqloom.metrics.annealing import Normaliser, boltzmann_log_z
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.energy.boltzmann import BoltzmannMachine, fitted_base
+from seqloom.models.energy.inference import MOST_INFERRED
 from seqloom.runs.contests import ImageContest
-from seqloom.runs.energy_model import WATCHED, TrainedEnergyModel, all_rows, as_array
+from seqloom.runs.energy_model import WATCHED, TrainedMachine, all_rows, as_array
 from seqloom.runs.image_model import ImageAssets, ImageKind, training_images
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps
@@ -29,10 +33,15 @@ SWEEPS = 200  # of Gibbs sampling from noise to an image
 SHOWN = 100  # samples in a report
 
 
-class TrainedBoltzmann(TrainedEnergyModel):
+class TrainedBoltzmann(TrainedMachine):
     """A general Boltzmann machine."""
 
     model: BoltzmannMachine
+
+    @property
+    def machine(self) -> BoltzmannMachine:
+        """The model itself."""
+        return self.model
 
     @torch.inference_mode()
     def sample(self, size: int, seed: int = 0, steps: int = SWEEPS, temperature: float = 1.0) -> Pixels:
@@ -53,8 +62,16 @@ class TrainedBoltzmann(TrainedEnergyModel):
         return self._normaliser.method
 
     def figures(self, source: str | None = None) -> dict[str, Scored]:
-        """The log-likelihood of images of `source`, or of the run's test or validation images."""
-        mean = float(self.log_prob(self.held_out(source)).mean())
+        """The log-likelihood of images of `source`, or of the run's test or validation images; of a machine that
+        learned outputs given inputs, that of the outputs, and how many of them are right."""
+        images, objective = self.held_out(source), self.config.objective
+        if isinstance(objective, ConditionalObjective):
+            found = self.complete(images, objective.inputs).figures
+            signed = {
+                name: Scored(score.value, f"{score.signature}; {self.signature}") for name, score in found.items()
+            }
+            return {"conditional_log_likelihood": signed.pop("log_prob"), **signed}
+        mean = float(self.log_prob(images).mean())
         return {"log_likelihood": Scored(mean, f"{self.method}; {self.signature}")}
 
     @cached_property
@@ -73,6 +90,13 @@ class Boltzmann(ImageKind[ImageAssets, TrainedBoltzmann]):
     contest = ImageContest
 
     def build(self, config: RunConfig, assets: ImageAssets) -> BoltzmannMachine:
+        if isinstance(config.objective, ConditionalObjective):
+            outputs = assets.images.pixels - int(half(config.objective.inputs, assets.images.shape).sum())
+            if outputs + config.model.hidden > MOST_INFERRED:
+                raise ConfigError(
+                    f"{outputs} outputs and {config.model.hidden} hidden units are too many to sum over all their "
+                    f"states: {MOST_INFERRED} is the most; lower data.size or model.hidden"
+                )
         return BoltzmannMachine(assets.images.pixels, config.model.hidden)
 
     @torch.no_grad()
@@ -92,6 +116,10 @@ class Boltzmann(ImageKind[ImageAssets, TrainedBoltzmann]):
 
         @torch.inference_mode()
         def validate() -> Figures:
+            if isinstance(config.objective, ConditionalObjective):
+                inputs = torch.from_numpy(half(config.objective.inputs, work.assets.images.shape).flatten())
+                found = model.conditional_log_prob(held_out.to(model.device), inputs.to(model.device))
+                return {"valid_loss": -float(found.mean())}
             with seeded(0):
                 log_z = boltzmann_log_z(model, annealing.chains, annealing.valid_steps).log_z
             return {"valid_loss": -float(model.log_prob(held_out.to(model.device), log_z).mean())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,10 +15,11 @@ from seqloom.data.images import ImageSet
 from seqloom.data.materials import Split
 from seqloom.metrics.annealing import Normaliser
 from seqloom.metrics.corpus_scores import Scored
+from seqloom.models.energy.boltzmann import BoltzmannMachine
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine, build_rbm
 from seqloom.models.energy.units import BernoulliUnits
 from seqloom.runs.contests import ImageContest
-from seqloom.runs.energy_model import BURN_IN, WATCHED, TrainedEnergyModel, all_rows, as_array, watch
+from seqloom.runs.energy_model import BURN_IN, WATCHED, TrainedMachine, all_rows, as_array, watch
 from seqloom.runs.image_model import ImageAssets, ImageKind, training_images
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Steps
@@ -29,10 +31,15 @@ SHOWN = 100  # filters and samples in a report
 MOMENTS = [1, 10, 100, 1000]  # steps after which it shows chains
 
 
-class TrainedRbm(TrainedEnergyModel):
+class TrainedRbm(TrainedMachine):
     """A restricted Boltzmann machine."""
 
     model: RestrictedBoltzmannMachine
+
+    @cached_property
+    def machine(self) -> BoltzmannMachine:
+        """As a general machine."""
+        return self.model.general()
 
     def sample(self, size: int, seed: int = 0, steps: int = BURN_IN, mean: bool = True) -> Pixels:
         """Draw images: chains of Gibbs sampling, begun at noise, after so many steps.

@@ -187,7 +187,7 @@ def boltzmann_log_z(machine: BoltzmannMachine, chains: int = 100, steps: int = 1
         difference = machine.energy(states) + states @ machine.base  # E₁ - E₀
         weights -= (beta - before) * difference.double()
         bias = torch.lerp(machine.base, machine.bias, beta)
-        states = sweep(states, beta * coupling, bias, machine.blocks, 1, 1.0, 0)
+        states = sweep(states, beta * coupling, bias, machine.blocks, 1)
         before = beta
     start = float(softplus(machine.base.double()).sum())
     return _estimate(weights.cpu(), start, f"log Z by annealing, {chains} chains × {steps} steps")

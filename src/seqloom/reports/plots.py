@@ -6,16 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from seqloom.data.graphs import Graph
 from seqloom.errors import DataError
 from seqloom.reports.labels import draw_line, label_ends
 from seqloom.reports.ladder import Ladder
+from seqloom.reports.numbers import compact
 from seqloom.reports.style import DASHED, PALETTE, SHORTEST, nothing_to_show, scale_ticks, series, styled
 from seqloom.text.statistics import CorpusStatistics
 
 WIDE = 30.0  # an axis that spans more than this factor is logarithmic
+FAINT = "#9aa3af"  # edges that are as they should be
+SETTLING = 20  # times that the nodes of a graph are put in order
 MOST_POINTS = 400  # of one line; more cannot be seen
 
 
@@ -106,3 +111,51 @@ def normaliser_histogram(values: NDArray[np.floating]) -> Figure:
     axes.set(xlabel="log Z(h)", ylabel="% of the places")
     axes.legend(loc="upper right")
     return figure
+
+
+@styled()
+def cut_figure(graph: Graph, sides: NDArray[np.integer], cuts: NDArray[np.float64]) -> Figure:
+    """A cut of a graph, each side an arc, and how the cuts of all chains, [sweeps, chains], grew while they cooled."""
+    figure = Figure(figsize=(10.4, 4.6))
+    drawn, grown = figure.subplots(1, 2)
+    x, y = _two_arcs(graph, sides)
+    crossing = graph.crossing(sides)
+    for chosen, color, width in ((crossing, FAINT, 0.6), (~crossing, PALETTE[1], 1.1)):
+        ends = graph.first[chosen], graph.second[chosen]
+        lines = np.stack([np.stack([x[end], y[end]], 1) for end in ends], 1)
+        drawn.add_collection(LineCollection(list(lines), colors=color, linewidths=width, zorder=1))
+    for side, look in enumerate((series(0), series(2))):
+        chosen = sides == side
+        drawn.scatter(x[chosen], y[chosen], s=min(60.0, 3000 / len(x)), color=look.color, marker=look.marker, zorder=2)
+    drawn.set_aspect("equal")
+    drawn.set_axis_off()
+    kept, total = graph.weights[~crossing].sum(), graph.total
+    drawn.set_title(f"Cut {compact(float(total - kept))} of {compact(total)}; orange: not cut")
+    sweeps = np.arange(1, len(cuts) + 1)
+    best = np.maximum.accumulate(cuts.max(1))
+    grown.fill_between(sweeps, cuts.min(1), cuts.max(1), color=PALETTE[0], alpha=0.2, linewidth=0, label="all chains")
+    grown.plot(sweeps, cuts.mean(1), color=PALETTE[0], label="their mean")
+    grown.plot(sweeps, best, color=PALETTE[2], label="the best so far")
+    grown.set(xlabel="sweeps, from hot to cold", ylabel="weight of the cut")
+    scale_ticks(grown)
+    grown.legend(loc="lower right")
+    return figure
+
+
+def _two_arcs(graph: Graph, sides: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where nodes stand: side 0 on the left arc of a circle and side 1 on the right one, each node near the mean height
+    of its neighbours."""
+    nodes = len(sides)
+    height = np.zeros(nodes)
+    degrees = np.maximum(np.bincount(np.concatenate([graph.first, graph.second]), minlength=nodes), 1)
+    for _ in range(SETTLING):
+        for side in (0, 1):
+            (own,) = np.nonzero(sides == side)
+            ranks = np.argsort(np.argsort(height[own], kind="stable"), kind="stable")
+            height[own] = (ranks + 0.5) / max(1, len(own)) * 2 - 1
+        drawn = np.bincount(graph.first, height[graph.second], nodes) + np.bincount(
+            graph.second, height[graph.first], nodes
+        )
+        below, height = height, drawn / degrees
+    angle = below * (np.pi / 2 * 0.92)
+    return np.where(sides == 0, -np.cos(angle), np.cos(angle)) + np.where(sides == 0, -0.15, 0.15), np.sin(angle)

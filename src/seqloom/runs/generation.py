@@ -129,7 +129,9 @@ class Decoding:
             return beam_search(model, prompts, self.beam, limits, self.length_penalty, wanted, source)
         if self.strategy == "exhaustive":
             if source is not None and len(prompts) > 1:
-                raise UserError("exhaustive search takes one source at a time; give them one by one, or use beam search")
+                raise UserError(
+                    "exhaustive search takes one source at a time; give them one by one, or use beam search"
+                )
             return [
                 exhaustive_search(model, limits, prompt, self.n_best, self.length_penalty, source) for prompt in prompts
             ]

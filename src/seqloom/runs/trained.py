@@ -285,6 +285,45 @@ class Denoises(Capability):
         """Noisy images without their noise."""
 
 
+class Completes(Capability):
+    """Says what the unknown pixels of images are likely to be, given the others."""
+
+    verb = "images complete"
+
+    @abstractmethod
+    def held_out(self, source: str | None = None) -> Any:
+        """The images of `source`, or the run's test or validation images."""
+
+    @abstractmethod
+    def complete(self, images: Any, keep: str = "top", sweeps: int = 500, seed: int = 0) -> Any:
+        """A `Completion` of images, of which the pixels that `keep` names are known."""
+
+    @abstractmethod
+    def completion_rows(self, found: Any, most: int) -> Pixels:
+        """The first `most` images as a picture shows them: known, likely, most probable and true, row after row."""
+
+
+class Anneals(Capability):
+    """Has an energy, whose lowest states can be searched for."""
+
+    verb = "anneal"
+
+    @abstractmethod
+    def lowest(
+        self,
+        chains: int = 64,
+        sweeps: int = 500,
+        hottest: float | None = None,
+        coldest: float | None = None,
+        seed: int = 0,
+    ) -> Any:
+        """What simulated annealing found."""
+
+    @abstractmethod
+    def as_images(self, rows: Any) -> Pixels:
+        """Rows of pixels as images."""
+
+
 class DrawsPaths(Capability):
     """Goes from one image to another through the codes between them."""
 
@@ -410,6 +449,8 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     DrawsClasses,
     DrawsTexts,
     Denoises,
+    Completes,
+    Anneals,
     DrawsPaths,
     ComparesWithReferences,
     HasNgrams,

@@ -6,7 +6,7 @@ from typing import Any
 
 from seqloom.training.adversarial import Adversarial
 from seqloom.training.bounds import Elbo, ImportanceWeighted, TextElbo
-from seqloom.training.energy import ClampedAndFree, ContrastiveDivergence
+from seqloom.training.energy import ClampedAndFree, Conditional, ContrastiveDivergence
 from seqloom.training.objectives import Context, MaximumLikelihood, Objective, OwnLoss, RandomTruncation
 from seqloom.training.pair_objectives import TeacherForcing
 from seqloom.training.scheduled_sampling import ScheduledSampling
@@ -22,6 +22,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "text-elbo": TextElbo,
     "contrastive-divergence": ContrastiveDivergence,
     "clamped-and-free": ClampedAndFree,
+    "conditional": Conditional,
     "adversarial": Adversarial,
 }
 

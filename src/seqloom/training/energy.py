@@ -9,8 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.config.schema.energy import UpDownConfig
-from seqloom.config.schema.objectives import ClampedAndFreeObjective, ContrastiveDivergenceObjective
+from seqloom.config.schema.objectives import (
+    ClampedAndFreeObjective,
+    ConditionalObjective,
+    ContrastiveDivergenceObjective,
+)
 from seqloom.data.image_batches import ImageBatch
+from seqloom.data.pixel_masks import half
 from seqloom.models.energy.boltzmann import BoltzmannMachine
 from seqloom.models.energy.dbn import DeepBeliefNetwork
 from seqloom.models.energy.draws import bernoulli
@@ -100,6 +105,30 @@ class ClampedAndFree(Chains):
             self.chains = free = model.gibbs(begin, self.config.sweeps)
             back = (clamped @ model.weight + model.bias)[:, : model.visible].sigmoid()
             error = (back - data).abs().sum()
+        total = (model.energy(clamped) - model.energy(free)).sum()
+        return Loss(total, batch.tokens, {"loss": error})
+
+
+class Conditional(Objective):
+    """Learning of outputs y given inputs x, both parts of the visible units (Ackley, Hinton & Sejnowski 1985):
+    Σ E(s) - E(s').
+
+    In the first phase x and y of s are data, and the hidden units come from sweeps of Gibbs sampling. The second begins
+    there and clamps x alone: y and the hidden units of s' come from as many sweeps more. The gradient, the difference
+    of the correlations ⟨s_i s_j⟩ in the two phases, is that of -log p(y | x). What is logged as loss is how often an
+    output is not what the other units of s make it, in units per image.
+    """
+
+    config: ConditionalObjective
+
+    def forward(self, model: BoltzmannMachine, batch: ImageBatch) -> Loss:
+        data = batch.images.flatten(1)
+        inputs = torch.from_numpy(half(self.config.inputs, tuple(batch.images.shape[1:]))).flatten().to(data.device)
+        with torch.no_grad():
+            clamped = model.imagine(data, self.config.sweeps)
+            free = model.gibbs(clamped, self.config.sweeps, clamped=model.clamping(inputs))
+            back = (clamped @ model.weight + model.bias)[:, : model.visible].sigmoid()
+            error = (back - data).abs()[:, ~inputs].sum()
         total = (model.energy(clamped) - model.energy(free)).sum()
         return Loss(total, batch.tokens, {"loss": error})
 

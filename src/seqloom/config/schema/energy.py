@@ -8,7 +8,11 @@ from pydantic import Field
 
 from seqloom.config.schema.base import ModelPart, NonNegative, Positive, Probability, Schema, Size, Times
 from seqloom.config.schema.data import ImageData
-from seqloom.config.schema.objectives import ClampedAndFreeObjective, ContrastiveDivergenceObjective
+from seqloom.config.schema.objectives import (
+    ClampedAndFreeObjective,
+    ConditionalObjective,
+    ContrastiveDivergenceObjective,
+)
 
 if TYPE_CHECKING:
     from seqloom.config.schema.run import RunConfig
@@ -108,7 +112,7 @@ class DbnConfig(ModelPart):
 
 class BoltzmannConfig(ModelPart):
     learns_from = ImageData
-    objectives = (ClampedAndFreeObjective,)
+    objectives = (ClampedAndFreeObjective, ConditionalObjective)
     may_change = ("annealing",)
 
     kind: Literal["boltzmann"] = "boltzmann"

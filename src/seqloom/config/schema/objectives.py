@@ -124,6 +124,16 @@ class ClampedAndFreeObjective(Schema):
     """Sweeps of Gibbs sampling in each of the two phases, for each update."""
 
 
+class ConditionalObjective(Schema):
+    kind: Literal["conditional"] = "conditional"
+    """Outputs given inputs, two parts of an image: correlations with both clamped to data, less those with the inputs
+    clamped alone (Ackley et al. 1985). It learns p(outputs | inputs), and nothing about the inputs."""
+    inputs: Literal["top", "bottom", "left", "right"] = "top"
+    """The half of the pixels that is given; the rest are the outputs."""
+    sweeps: Size = 5
+    """Sweeps of Gibbs sampling in each of the two phases, for each update; the second begins where the first ended."""
+
+
 class AdversarialObjective(Schema):
     kind: Literal["adversarial"] = "adversarial"
     """Generator against discriminator (Goodfellow et al. 2014)."""

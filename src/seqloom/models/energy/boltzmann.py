@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,6 +14,7 @@ from seqloom.models.energy.units import LEAST_MEAN
 from seqloom.models.network import Network
 
 MOST_SUMMED = 20  # units whose states are summed over: 2²⁰ terms
+AT_ONCE = 1 << 22  # terms in memory together
 
 
 class BoltzmannMachine(Network):
@@ -68,14 +71,23 @@ class BoltzmannMachine(Network):
         """States of independent units."""
         return bernoulli(self.base.sigmoid().expand(rows, -1))
 
-    def gibbs(self, states: Tensor, sweeps: int, temperature: float = 1.0, clamped: int = 0) -> Tensor:
-        """States after so many sweeps over all units; the first `clamped` units stay as they are."""
+    def gibbs(self, states: Tensor, sweeps: int, temperature: float = 1.0, clamped: Tensor | None = None) -> Tensor:
+        """States after so many sweeps over all units; those that are `clamped`, [units], stay as they are."""
         return sweep(states, self.weight, self.bias, self.blocks, sweeps, temperature, clamped)
 
     def imagine(self, visible: Tensor, sweeps: int) -> Tensor:
         """Whole states of which the visible part is given, the hidden part drawn."""
         hidden = bernoulli(torch.full((len(visible), self.hidden), 0.5, device=self.device, dtype=self.bias.dtype))
-        return self.gibbs(torch.cat([visible, hidden], 1), sweeps, clamped=self.visible)
+        clamped = self.clamping(torch.ones(self.visible, dtype=torch.bool, device=self.device))
+        return self.gibbs(torch.cat([visible, hidden], 1), sweeps, clamped=clamped)
+
+    def clamping(self, known: Tensor) -> Tensor:
+        """Which units are clamped, [units], where so many of the visible ones are known, [visible]."""
+        return torch.cat([known, known.new_zeros(self.hidden)])
+
+    def whole(self, visible: Tensor) -> Tensor:
+        """States of which the visible part is given, the hidden units off."""
+        return torch.cat([visible, visible.new_zeros(len(visible), self.hidden)], 1)
 
     # ------------------------------------------------------------------------------------------------- by summing
 
@@ -90,15 +102,41 @@ class BoltzmannMachine(Network):
 
     def free_energy(self, visible: Tensor) -> Tensor:
         """-log Σ_h exp(-E(v, h)), [rows], the hidden units summed over."""
-        parts = [
-            -self.energy(torch.cat([visible, hidden.expand(len(visible), -1)], 1))
-            for hidden in self._states(self.hidden)
-        ]
-        return -torch.logsumexp(torch.stack(parts).double(), 0)
+        return -self.log_sum(visible, self.clamping(torch.ones(self.visible, dtype=torch.bool, device=self.device)))
 
     def log_prob(self, visible: Tensor, log_z: float) -> Tensor:
         """log p(v), [rows]"""
         return -self.free_energy(visible) - log_z
+
+    def conditional_log_prob(self, visible: Tensor, known: Tensor) -> Tensor:
+        """log p(the other visible units | the known ones), [rows]; `known` is [visible]."""
+        return -self.free_energy(visible) - self.log_sum(visible, self.clamping(known))
+
+    def log_sum(self, visible: Tensor, clamped: Tensor) -> Tensor:
+        """log Σ exp(-E(s)), [rows], over all states of the units that are not clamped; the others are as given."""
+        return torch.cat([terms.logsumexp(1) for terms, _ in self._terms(visible, clamped)])
+
+    def means(self, visible: Tensor, clamped: Tensor) -> Tensor:
+        """The mean of every unit, [rows, units], where the clamped ones are as given."""
+        parts = [terms.softmax(1) @ table for terms, table in self._terms(visible, clamped)]
+        found = self.whole(visible).double()
+        found[:, ~clamped] = torch.cat(parts)
+        return found
+
+    def _terms(self, visible: Tensor, clamped: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """-E of all states of the free units, [rows, states], some rows at a time, and these states.
+
+        With u the free units and c the clamped ones, -E = ½ uᵀ W_uu u + (b_u + W_uc c)ᵀ u + ½ cᵀ W_cc c + b_cᵀ c.
+        """
+        free, weight, bias = ~clamped, self.weight.double(), self.bias.double()
+        table = self._states(int(free.sum())).double()
+        fixed = self.whole(visible)[:, clamped].double()
+        inner = ((table @ weight[free][:, free]) * table).sum(1) / 2
+        outer = ((fixed @ weight[clamped][:, clamped]) * fixed).sum(1) / 2 + fixed @ bias[clamped]
+        fields = fixed @ weight[clamped][:, free] + bias[free]
+        rows = max(1, AT_ONCE // len(table))
+        for field, own in zip(fields.split(rows), outer.split(rows), strict=True):
+            yield field @ table.T + inner + own.unsqueeze(1), table
 
     def _states(self, units: int) -> Tensor:
         if units > MOST_SUMMED:
@@ -113,11 +151,18 @@ def all_states(units: int, first: int = 0, last: int | None = None) -> Tensor:
 
 
 def sweep(
-    states: Tensor, weight: Tensor, bias: Tensor, blocks: list[list[int]], sweeps: int, temperature: float, clamped: int
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    blocks: list[list[int]],
+    sweeps: int,
+    temperature: float = 1.0,
+    clamped: Tensor | None = None,
 ) -> Tensor:
-    """Gibbs sampling, block by block; the first `clamped` units stay as they are."""
+    """Gibbs sampling, block by block; those of the units that are `clamped`, [units], stay as they are."""
     states = states.clone()
-    free = [[unit for unit in block if unit >= clamped] for block in blocks]
+    held = set() if clamped is None else set(clamped.nonzero().flatten().tolist())
+    free = [[unit for unit in block if unit not in held] for block in blocks]
     columns = [(block, weight[:, block] / temperature, bias[block] / temperature) for block in free if block]
     for _ in range(sweeps):
         for block, weights, biases in columns:
@@ -140,34 +185,3 @@ def _colours(edges: Tensor) -> list[list[int]]:
         else:
             taken = torch.cat([taken, F.one_hot(torch.tensor([unit]), len(edges)).bool()])
     return [row.nonzero().flatten().tolist() for row in taken]
-
-
-# ------------------------------------------------------------------------------------------------------ searching
-
-
-def max_cut(weights: Tensor) -> BoltzmannMachine:
-    """The machine whose energy is minus the weight of the edges between units that are on and units that are off.
-
-    cut(s) = Σ_{i<j} w_ij (s_i + s_j - 2 s_i s_j)
-    """
-    return BoltzmannMachine.of(-2 * weights, weights.sum(1))
-
-
-@torch.inference_mode()
-def anneal(
-    machine: BoltzmannMachine, chains: int = 64, sweeps: int = 200, hottest: float = 5.0, coldest: float = 0.05
-) -> tuple[Tensor, float]:
-    """The state of the lowest energy found by simulated annealing, and its energy (Kirkpatrick et al. 1983).
-
-    All chains cool together, the temperature falling by the same factor with every sweep.
-    """
-    states = machine.noise(chains)
-    best, lowest = states[0], float("inf")
-    for step in range(sweeps):
-        temperature = hottest * (coldest / hottest) ** (step / max(1, sweeps - 1))
-        states = machine.gibbs(states, 1, temperature)
-        energies = machine.energy(states)
-        row = int(energies.argmin())
-        if float(energies[row]) < lowest:
-            best, lowest = states[row].clone(), float(energies[row])
-    return best, lowest

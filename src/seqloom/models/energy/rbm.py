@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from seqloom.config.schema.energy import RbmConfig
+from seqloom.errors import UserError
+from seqloom.models.energy.boltzmann import BoltzmannMachine
 from seqloom.models.energy.units import BernoulliUnits, GaussianUnits, GaussianVisibleUnits, Hidden, Visible
 from seqloom.models.network import Network
 
@@ -82,6 +84,19 @@ class RestrictedBoltzmannMachine(Network):
         """Visible units drawn from the base: each pixel as in the data, but independent of the others."""
         no_drive = torch.zeros(rows, self.base.size, device=self.device, dtype=self.weight.dtype)
         return self.base.sample(self.base.mean(no_drive))
+
+    def general(self) -> BoltzmannMachine:
+        """The same as a general machine, where all units are on or off: visible units first."""
+        if type(self.visible) is not BernoulliUnits or type(self.hidden) is not BernoulliUnits:
+            raise UserError("this needs a machine whose pixels and hidden units are on or off, and no others")
+        units = self.visible.size + self.hidden.size
+        weight, bias = self.weight.detach(), torch.cat([self.visible.bias, self.hidden.bias]).detach()
+        square = weight.new_zeros(units, units)
+        square[: self.visible.size, self.visible.size :] = weight
+        made = BoltzmannMachine.of(square + square.T, bias, self.visible.size).to(weight.device)
+        with torch.no_grad():
+            made.base[: self.visible.size] = self.base.bias
+        return made
 
     def pseudo_log_prob(self, visible: Tensor) -> Tensor:
         """An estimate of Σ_i log p(v_i | all other v), from one pixel of each row at random; for on-off pixels.
