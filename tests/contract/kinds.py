@@ -34,6 +34,8 @@ VERBS: dict[str, str] = {
     "interpolate": "'the cat sat' 'a dog' --steps 3",
     "images sample": "--n 4 --out OUT.png",
     "images denoise": "--n 4 --out OUT.png",
+    "images complete": "--n 4 --keep left --sweeps 20 --out OUT.png",
+    "anneal": "--chains 4 --sweeps 20 --out OUT.png",
     "images interpolate": "--paths 2 --steps 3 --out OUT.png",
     "images draw": "'white left of black' --n 2 --out OUT.png",
     "inspect gradients": "--length 4 --out OUT.svg",
@@ -543,11 +545,17 @@ rbm = Case(
     log_prob=ask.log_probs_of_images,
     sample=ask.images,
     answers=(ask.codes_of_images, ask.figures),
-    verbs=("evaluate", "images sample"),
+    verbs=("evaluate", "images sample", "images complete", "anneal"),
 )
 CASES += [
     rbm,
-    rbm.variant("rbm-cd", "objective.persistent=false", "objective.steps=2", "objective.sparsity_cost=0.1"),
+    rbm.variant(
+        "rbm-cd",
+        "objective.persistent=false",
+        "objective.steps=2",
+        "objective.sparsity_cost=0.1",
+        answers=(ask.completions_of_images, ask.lowest_states),
+    ),
     rbm.variant("rbm-real", "model.hidden=gaussian", "training.optimizer.learning_rate=0.001"),
     rbm.variant("rbm-gaussian", preset="rbm-gaussian"),
 ]
@@ -577,10 +585,11 @@ CASES += [
         (*DIGITS, *STEPS, "data.size=3", "model.hidden=2"),
         log_prob=ask.log_probs_of_images,
         sample=ask.images,
-        answers=(ask.figures,),
-        verbs=("evaluate", "images sample"),
+        answers=(ask.figures, ask.completions_of_images, ask.lowest_states),
+        verbs=("evaluate", "images sample", "images complete", "anneal"),
     ),
 ]
+CASES += [CASES[-1].variant("boltzmann-conditional", "objective.kind=conditional", "objective.inputs=left")]
 
 
 def of_kind(*kinds: str) -> list[Case]:

@@ -74,6 +74,16 @@ def images(trained: Any, seed: int) -> Any:
     return trained.sample(4, seed=seed)
 
 
+def completions_of_images(trained: Any) -> Any:
+    found = trained.complete(trained.held_out().first(4), "left", sweeps=20)
+    return found.chances, found.most_probable, found.figures
+
+
+def lowest_states(trained: Any) -> Any:
+    found = trained.lowest(chains=4, sweeps=20)
+    return found.states, found.energies
+
+
 def codes_of_images(trained: Any) -> Any:
     return trained.transform(trained.held_out().first(4))
 

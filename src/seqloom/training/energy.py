@@ -123,7 +123,8 @@ class Conditional(Objective):
 
     def forward(self, model: BoltzmannMachine, batch: ImageBatch) -> Loss:
         data = batch.images.flatten(1)
-        inputs = torch.from_numpy(half(self.config.inputs, tuple(batch.images.shape[1:]))).flatten().to(data.device)
+        _, channels, height, width = batch.images.shape
+        inputs = torch.from_numpy(half(self.config.inputs, (channels, height, width))).flatten().to(data.device)
         with torch.no_grad():
             clamped = model.imagine(data, self.config.sweeps)
             free = model.gibbs(clamped, self.config.sweeps, clamped=model.clamping(inputs))

@@ -81,7 +81,7 @@ def max_cut(graph: Graph) -> Couplings:
     As a machine: weights -2 w_ij, biases Σ_j w_ij, and the energy is minus the cut.
     """
     ends = np.concatenate([graph.first, graph.second])
-    bias = np.bincount(ends, np.concatenate([graph.weights] * 2), len(graph.names))
+    bias: Floats = np.bincount(ends, np.concatenate([graph.weights] * 2), len(graph.names)).astype(np.float64)
     return Couplings.of_edges(graph.first, graph.second, -2 * graph.weights, bias)
 
 
