@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqloom.data.graphs import random_graph
 from seqloom.errors import SeqloomError, UserError
+from seqloom.models.energy.search import anneal, max_cut
 from seqloom.reports.ladder import CurvePoint, Ladder
-from seqloom.reports.plots import gradient_flow, learning_curves, zipf
+from seqloom.reports.plots import cut_figure, gradient_flow, learning_curves, zipf
 from seqloom.reports.style import MARKERS, PALETTE, round_numbers, save, series, svg
 from seqloom.reports.tradeoff import Point, pareto_front, quality_against_cost
 from seqloom.text.statistics import CorpusStatistics
@@ -272,3 +274,23 @@ def test_ticks_of_a_logarithmic_axis_are_few_and_inside(limits: tuple[float, flo
     ticks = round_numbers(*limits)
     assert 2 <= len(ticks) <= 8
     assert limits[0] <= min(ticks) <= max(ticks) <= limits[1]
+
+
+def test_a_cut_is_drawn_with_every_edge_and_both_sides_apart() -> None:
+    graph = random_graph(30, 70)
+    found = anneal(max_cut(graph), chains=3, sweeps=20)
+    figure = cut_figure(graph, found.best, -found.trace)
+    drawn, grown = figure.axes
+    cut, kept = (len(each.get_segments()) for each in drawn.collections[:2])
+    assert (cut, kept) == (graph.cut(found.best), 70 - graph.cut(found.best))
+    left, right = (each.get_offsets() for each in drawn.collections[2:])
+    assert left[:, 0].max() < 0 < right[:, 0].min()
+    assert len({tuple(place) for place in (*left.tolist(), *right.tolist())}) == 30  # none hides another
+    best = grown.lines[-1].get_ydata()
+    assert best[-1] == -found.trace.min()
+    assert (best[1:] >= best[:-1]).all()
+
+
+def test_a_graph_whose_nodes_all_stand_on_one_side_is_drawn_too() -> None:
+    graph = random_graph(4, 3)
+    assert len(cut_figure(graph, np.zeros(4, np.int8), np.zeros((1, 1))).axes) == 2
