@@ -220,7 +220,20 @@ def test_random_graphs_have_so_many_different_edges(nodes: int, wanted: int, see
     assert graph.second.min() >= 0
 
 
-@pytest.mark.parametrize("name", ["random:5", "random:a:3", "random:5:11", "random:1:1", "random:5:0", "nothing.tsv"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "random:5",
+        "random:a:3",
+        "random:5:11",
+        "random:1:1",
+        "random:5:0",
+        "random:99999999:1",
+        "random:" + "9" * 200 + ":1",
+        "nothing.tsv",
+    ],
+)
 def test_examples_that_do_not_exist_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match=name.split(":")[0]):
+    with pytest.raises(UserError, match=name.split(":")[0]) as refused:
         open_graph(name)
+    assert len(str(refused.value)) < 400

@@ -57,6 +57,11 @@ WORDS = (
     "stats nowhere",
     "stats shades/0.png",
     "stats /dev/null",
+    "anneal nowhere",
+    "anneal sentences.txt",
+    "anneal shades/0.png",
+    "anneal /dev/null",
+    "anneal random:0:0",
     "presets nonsense",
     "corpora nonsense",
 )

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seqloom.errors import DataError, UserError, shown
+from seqloom.errors import DataError, UserError, quoted, shown
 from seqloom.text.reading import read_lines
 
 LARGEST = 10_000_000
-"""Edges at most."""
+"""Edges, or nodes, at most."""
 PETERSEN = (
     [(i, (i + 1) % 5) for i in range(5)] + [(i, i + 5) for i in range(5)] + [(5 + i, 5 + (i + 2) % 5) for i in range(5)]
 )
-EXAMPLES = "petersen, or random:NODES:EDGES or random:NODES:EDGES:SEED"
+EXAMPLES = "petersen, random:NODES:EDGES or random:NODES:EDGES:SEED"
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ def open_graph(source: str) -> Graph:
         return Graph(tuple(map(str, range(10))), first, second, np.ones(len(PETERSEN)))
     if source.startswith("random:"):
         numbers = source.split(":")[1:]
-        if len(numbers) not in (2, 3) or not all(number.isdecimal() for number in numbers):
+        if len(numbers) not in (2, 3) or not all(number.isdecimal() and len(number) < 16 for number in numbers):
             raise UserError(
-                f"{source}: write random:NODES:EDGES or random:NODES:EDGES:SEED, for example random:100:300"
+                f"{quoted(source)}: write random:NODES:EDGES or random:NODES:EDGES:SEED, for example random:100:300"
             )
         return random_graph(*map(int, numbers))
-    raise UserError(f"{source}: there is no such file; give a list of edges, or an example: {EXAMPLES}")
+    raise UserError(f"{quoted(source)}: there is no such file; give a list of edges, or an example: {EXAMPLES}")
 
 
 def read_graph(path: Path) -> Graph:
@@ -92,8 +92,10 @@ def read_graph(path: Path) -> Graph:
 def random_graph(nodes: int, edges: int, seed: int = 0) -> Graph:
     """So many edges of weight 1 between nodes, all choices of them as likely (Erdős & Rényi 1959)."""
     pairs = nodes * (nodes - 1) // 2
-    if not 1 <= edges <= min(pairs, LARGEST):
-        most = min(pairs, LARGEST)
+    most = min(pairs, LARGEST)
+    if nodes > LARGEST:
+        raise UserError(f"random:{nodes}:{edges}: there may be {LARGEST:,} nodes at most")
+    if not 1 <= edges <= most:
         raise UserError(f"random:{nodes}:{edges}: {nodes:,} nodes can have 1 to {most:,} edges")
     chosen = np.sort(np.random.default_rng(seed).choice(pairs, edges, replace=False, shuffle=False))
     # Pair number k is row i, column j < i of a triangle whose row i begins at i (i - 1) / 2.

@@ -159,8 +159,9 @@ def cool(
     trace = np.empty((len(temperatures), len(states)))
     fields, begun = couplings.fields(states), couplings.energies(states)
     keys = np.random.default_rng([seed, 1]).integers(0, 2**64, len(states), np.uint64)
-    parts = (couplings.begins, couplings.neighbours, couplings.weights)
-    _cool(*parts, states, best, fields, begun, free, np.asarray(temperatures, np.float64), keys, trace)
+    problem = (couplings.begins, couplings.neighbours, couplings.weights, free, np.asarray(temperatures, np.float64))
+    for chain, key in enumerate(keys):  # one call each, so that Ctrl-C is heard in between
+        trace[:, chain] = _cool(*problem, states[chain], best[chain], fields[chain], begun[chain], key)
     return Found(best, couplings.energies(best), trace, temperatures)
 
 
@@ -169,41 +170,40 @@ def _cool(
     begins: NDArray[np.int64],
     neighbours: NDArray[np.int64],
     weights: Floats,
-    states: States,
-    best: States,
-    fields: Floats,
-    energies: Floats,
     free: NDArray[np.int64],
     temperatures: Floats,
-    keys: NDArray[np.uint64],
-    trace: Floats,
-) -> None:
-    """One chain after the other, one unit after the other; a unit that turns tells its neighbours' fields.
+    state: States,
+    best: States,
+    field: Floats,
+    energy: float,
+    key: np.uint64,
+) -> Floats:
+    """One chain, unit after unit; a unit that turns tells its neighbours' fields. Gives the energy after each sweep.
 
-    Uniform numbers are SplitMix64's (Steele, Lea & Flood 2014), from a key for each chain.
+    Uniform numbers are SplitMix64's (Steele, Lea & Flood 2014), from the chain's own key.
     """
-    for chain in range(len(states)):
-        state, field, key = states[chain], fields[chain], keys[chain]
-        energy = lowest = energies[chain]
-        for sweep in range(len(temperatures)):
-            temperature = temperatures[sweep]
-            for unit in free:
-                if temperature > 0:
-                    key += np.uint64(0x9E3779B97F4A7C15)
-                    mixed = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-                    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-                    mixed = mixed ^ (mixed >> np.uint64(31))
-                    uniform = np.float64(mixed >> np.uint64(11)) * 2.0**-53
-                    turned = (uniform * (1.0 + np.exp(-field[unit] / temperature)) < 1.0) != (state[unit] == 1)
-                else:
-                    turned = field[unit] < 0.0 if state[unit] == 1 else field[unit] > 0.0
-                if turned:
-                    change = 1.0 - 2.0 * state[unit]
-                    energy -= change * field[unit]
-                    state[unit] = 1 - state[unit]
-                    for place in range(begins[unit], begins[unit + 1]):
-                        field[neighbours[place]] += change * weights[place]
-            trace[sweep, chain] = energy
-            if energy < lowest:
-                lowest = energy
-                best[chain] = state
+    trace = np.empty(len(temperatures))
+    lowest = energy
+    for sweep in range(len(temperatures)):
+        temperature = temperatures[sweep]
+        for unit in free:
+            if temperature > 0:
+                key += np.uint64(0x9E3779B97F4A7C15)
+                mixed = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                mixed = mixed ^ (mixed >> np.uint64(31))
+                uniform = np.float64(mixed >> np.uint64(11)) * 2.0**-53
+                turned = (uniform * (1.0 + np.exp(-field[unit] / temperature)) < 1.0) != (state[unit] == 1)
+            else:
+                turned = field[unit] < 0.0 if state[unit] == 1 else field[unit] > 0.0
+            if turned:
+                change = 1.0 - 2.0 * state[unit]
+                energy -= change * field[unit]
+                state[unit] = 1 - state[unit]
+                for place in range(begins[unit], begins[unit + 1]):
+                    field[neighbours[place]] += change * weights[place]
+        trace[sweep] = energy
+        if energy < lowest:
+            lowest = energy
+            best[:] = state
+    return trace
