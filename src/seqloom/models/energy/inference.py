@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqloom.models.energy.boltzmann import BoltzmannMachine
+from seqloom.models.energy.boltzmann import BoltzmannMachine, sweep
 from seqloom.models.energy.search import SWEEPS, Couplings, cool, cooling
 
 MOST_INFERRED = 16  # unknown units whose states are summed over for every row: 2¹⁶ terms
@@ -26,13 +26,13 @@ def chances(machine: BoltzmannMachine, visible: Tensor, known: Tensor, sweeps: i
     """
     if summed(machine, known):
         return machine.means(visible, machine.clamping(known))[:, : machine.visible].to(visible)
-    clamped = machine.clamping(known)
+    clamped, weight, bias = machine.clamping(known), machine.weight, machine.bias
     states = torch.where(clamped, machine.whole(visible), machine.noise(len(visible)))
     states = machine.gibbs(states, max(1, sweeps // 5), clamped=clamped)
     total = torch.zeros_like(states)
     for _ in range(sweeps):
-        states = machine.gibbs(states, 1, clamped=clamped)
-        total += torch.addmm(machine.bias, states, machine.weight).sigmoid()
+        states = sweep(states, weight, bias, machine.blocks, 1, clamped=clamped)
+        total += torch.addmm(bias, states, weight).sigmoid()
     return torch.where(known, visible, total[:, : machine.visible] / sweeps)
 
 
