@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -284,19 +285,19 @@ class Book:
 
     def __init__(self, path: Path) -> None:
         self.path, self.lock = path, Lock()
+        self.cut_off = path.is_file() and not path.read_bytes().endswith(b"\n")
         self.results: dict[str, Result] = {}
         for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
-            try:
+            with suppress(json.JSONDecodeError):
                 entry = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            self.results[entry["config"]] = Result(**entry)
+                self.results[entry["config"]] = Result(**entry)
 
     def write(self, result: Result) -> None:
         """Add a result."""
         with self.lock, self.path.open("a", encoding="utf-8") as file:
             self.results[result.config] = result
-            file.write(json.dumps(asdict(result)) + "\n")
+            file.write("\n" * self.cut_off + json.dumps(asdict(result)) + "\n")
+            self.cut_off = False
 
 
 class Bench:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
 from benchmarks import __main__ as command  # noqa: E402
-from benchmarks import outputs, quality  # noqa: E402
+from benchmarks import outputs, quality, tuning  # noqa: E402
 from benchmarks.decoding import DecodingSizes, run_decoding  # noqa: E402
 from benchmarks.features import KINDS, Bench, Variant, run_features  # noqa: E402
 from benchmarks.floor import floor_table, training_work  # noqa: E402
@@ -26,6 +29,7 @@ from benchmarks.timing import Effort, Measurement, alternate, speed_ratio  # noq
 
 import seqloom  # noqa: E402
 from seqloom.config import load_config  # noqa: E402
+from seqloom.models.build import build_seq2seq  # noqa: E402
 from seqloom.models.language import build_language_model  # noqa: E402
 
 TINY = Sizes(size=8, layers=2, heads=2, batch=2, length=6, rows=2, generated=4, near=2, far=40)
@@ -263,3 +267,77 @@ def test_a_step_is_timed_with_every_output_layer() -> None:
 def test_a_quality_table_has_a_row_for_each_objective_with_the_spread_of_its_seeds() -> None:
     found = {f"linear {seed}": {key: {"BLEU": 30.0 + seed} for key in ("beam", "greedy")} for seed in quality.SEEDS}
     assert "| linear    | 31.0 (30.0-32.0) | 31.0 (30.0-32.0) |" in str(quality.SUITES["scheduled-sampling"][1](found))
+
+
+# --------------------------------------------------------------------------------------------------------- tuning
+
+
+@pytest.mark.parametrize("preset", tuning.SPACES)
+def test_draws_differ_and_a_longer_search_goes_on_after_a_shorter_one(preset: str):
+    drawn = list(tuning.draws(preset, 20))
+    assert len(drawn) == len(tuning.unique(drawn)) == 20
+    assert list(tuning.draws(preset, 5)) == drawn[:5]
+    assert len(list(tuning.draws("ngram", 1000))) == 25  # all that there are
+
+
+@pytest.mark.parametrize("preset", tuning.SPACES)
+def test_every_choice_of_a_space_is_a_model(preset: str):
+    for settings in (choice for dimension in tuning.SPACES[preset] for choice in dimension):
+        model = load_config(preset, [f"{key}={json.dumps(value)}" for key, value in settings.items()]).model
+        if preset.startswith("seq2seq"):
+            build_seq2seq(model, 20, 20)
+        elif preset != "ngram":
+            build_language_model(model, 20)
+
+
+def test_both_ladders_are_tuned_as_they_stand():
+    assert {*tuning.LADDERS["text"].presets, *tuning.LADDERS["pairs"].presets} == set(tuning.SPACES)
+
+
+def test_the_best_trial_is_chosen_among_those_that_take_no_longer():
+    preset = tuning.Result("lstm", {}, valid_loss=5.0, seconds=10.0)
+    slow = tuning.Result("lstm", {"size": 2}, valid_loss=4.0, seconds=15.1)
+    good = tuning.Result("lstm", {"size": 1}, valid_loss=4.5, seconds=14.9)
+    failed = tuning.Result("lstm", {"size": 3}, failed="the loss is not finite")
+    assert tuning.choose([preset, slow, good, failed]) is good
+    assert tuning.choose([preset, slow, failed]) is preset
+
+
+def test_what_stands_in_the_book_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Trials have the ladder's tokens and text, and one that was cut off in the middle of its line is tried again."""
+    seen: list[seqloom.RunConfig] = []
+
+    def train(bench: tuning.Bench, trial: tuning.Trial, config: seqloom.RunConfig, key: str) -> tuning.Result:
+        seen.append(config)
+        return tuning.Result(
+            **asdict(trial), config=key, valid_loss=config.training.optimizer.learning_rate, seconds=1.0
+        )
+
+    monkeypatch.setattr(tuning.Bench, "_train", train)
+    file = tmp_path / "book.jsonl"
+    several = [tuning.Trial("lstm", {"data.batch_size": 8}), tuning.Trial("ngram", {}), tuning.Trial("rnn", {}, seed=3)]
+
+    def results() -> list[tuning.Result]:
+        bench = tuning.Bench(tuning.LADDERS["text"], tuning.Book(file), jobs=1, threads=1, tokens=51200)
+        return bench.trained(several)
+
+    found = results()
+    assert [config.seed for config in seen] == [0, 0, 3]
+    assert [config.text.min_count for config in seen] == [2, 2, 2]
+    assert [seen[0].training.steps, seen[2].training.steps] == [200, 100]
+    assert [result.valid_loss for result in found] == [5e-3, 1e-3, 2e-3]
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:2], lines[2][:40]]))
+    seen.clear()
+    assert results() == found == results()
+    assert [config.seed for config in seen] == [3]
+
+
+def test_before_and_after_are_means_with_deviations():
+    figures = {"BLEU": 70.0}
+    settled = [
+        tuning.Result("seq2seq-rnn", {}, seed, valid_loss=math.log(value), seconds=2.0, parameters=9, figures=figures)
+        for seed, value in enumerate((10.0, 11.0, 12.0), start=1)
+    ]
+    table = tuning.before_and_after(["seq2seq-rnn"], settled, {"seq2seq-rnn": settled[0]})
+    assert list(table.rows) == [["seq2seq-rnn", "11.00 ± 1.00", "70.0 ± 0.0", "2.0 ± 0.0", "9"]]
