@@ -252,12 +252,18 @@ def test_compare_as_json_gives_each_model_its_figures(
     cli: Cli, corpus_file: Path, tiny: list[str], tmp_path: Path
 ) -> None:
     small = [part for setting in tiny[1::2] if "features" not in setting for part in ("--set", setting)]
-    done = cli("compare", "average", *small, "--tokens", 64, "--out", tmp_path / "out", "--json", "--quiet")
+    arguments = (*small, "--tokens", 64, "--seeds", 2, "--out", tmp_path / "out")
+    done = cli("compare", "average", *arguments, "--json", "--quiet")
     assert done.err == ""
     (ladder,) = done.records
     (rung,) = ladder["rungs"]
     assert rung["name"] == "average"
-    assert rung["perplexity"] == pytest.approx(math.exp(rung["cross_entropy"]))
+    for run in rung["runs"]:
+        assert run["perplexity"] == pytest.approx(math.exp(run["cross_entropy"]))
+    assert [run["folder"] for run in rung["runs"]] == [
+        str(tmp_path / "out" / name) for name in ("average", "average-seed-1")
+    ]
+    assert rung["perplexity"] == pytest.approx(sum(run["perplexity"] for run in rung["runs"]) / 2)
 
 
 def test_quickstart_is_the_ladder_on_one_text(
@@ -267,8 +273,9 @@ def test_quickstart_is_the_ladder_on_one_text(
     monkeypatch.setattr("seqloom.runs.contests.text._budget", lambda config: 1024)
     longer = tmp_path / "longer.txt"
     longer.write_text(corpus_file.read_text() * 4)
-    done = cli("quickstart", "--data", longer, "--out", tmp_path / "quick")
+    done = cli("quickstart", "--data", longer, "--out", tmp_path / "quick", "--seeds", 2)
     assert done.code == 0, done.err
+    assert "±: standard deviation over 2 seeds" in done.out
     assert (tmp_path / "quick" / "report.html").is_file()
     assert f"next:   seqloom generate {tmp_path / 'quick'}" in done.out
 

@@ -12,6 +12,8 @@ from seqloom.cli.options import Json, Quiet, Settings, first_process, print_json
 if TYPE_CHECKING:
     from seqloom.reports.ladder import Ladder
 
+Seeds = Annotated[int, typer.Option(min=1, max=1000, help="Train each model with so many seeds: means ± deviations.")]
+
 
 def compare(
     sources: Annotated[
@@ -29,6 +31,7 @@ def compare(
     tokens: Annotated[
         int | None, typer.Option(min=1, max=10**15, help="Training tokens for each; the first one's if not given.")
     ] = None,
+    seeds: Seeds = 1,
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/compare"),
     quiet: Quiet = False,
     json: Json = False,
@@ -39,7 +42,8 @@ def compare(
     from as many tokens. Folders of finished runs are measured as they are. Runs that are in --out already are not
     trained again, so an interrupted comparison goes on when called again. Without names, pairs (a .tsv, two aligned
     files or a bundled corpus of pairs) and images (a folder, an idx file) have ladders of their own, and all else is
-    given to that of language models.
+    given to that of language models. With --seeds, the report says how far seeds are apart, and which differences
+    between models are noise; seeds can be added to a comparison later.
 
     \b
     Examples:
@@ -48,6 +52,7 @@ def compare(
       seqloom compare lstm gru transformer --data my.txt --set text.kind=characters --out runs/mine
       seqloom compare lstm --vary model.output.kind=softmax,class-softmax,tree-softmax,noise-contrastive
       seqloom compare a.yaml b.yaml --tokens 2000000 --json
+      seqloom compare rnn lstm gru --data my.txt --seeds 3
       seqloom compare mixture rbm vae --data digits
       seqloom compare runs/lstm runs/ngram
     """
@@ -58,7 +63,7 @@ def compare(
     chosen = sources or ladder_for(data)
     if data is not None:
         settings = [*data_settings(data), *settings]
-    show(compare_runs(chosen, settings, out, tokens, None if quiet else reporter(), vary), out, json)
+    show(compare_runs(chosen, settings, out, tokens, None if quiet else reporter(), vary, seeds), out, json)
 
 
 def show(ladder: Ladder, out: Path, json: bool) -> None:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.compare import show
+from seqloom.cli.compare import Seeds, show
 from seqloom.cli.options import Json, Quiet
 
 
 def quickstart(
     data: Annotated[str, typer.Option(help="Your own text, or another bundled corpus.")] = "time-machine",
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/quickstart"),
+    seeds: Seeds = 1,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -23,8 +24,9 @@ def quickstart(
     Examples:
       seqloom quickstart
       seqloom quickstart --data tang-poems
+      seqloom quickstart --seeds 3
     """
     from seqloom.kinds import quickstart as run_quickstart
     from seqloom.training import reporter
 
-    show(run_quickstart(data, out, None if quiet else reporter()), out, json)
+    show(run_quickstart(data, out, None if quiet else reporter(), seeds), out, json)

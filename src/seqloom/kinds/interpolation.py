@@ -62,6 +62,7 @@ class InterpolationKind(Kind[InterpolationData, InterpolationAssets, TrainedInte
     trained = TrainedInterpolation
     next_step = "generate {run} --prompt ..."
     contest = TextContest
+    deterministic = True
 
     def settle(self, config: RunConfig) -> RunConfig:
         """The runs bring their tokeniser, and with it what the configuration says of it."""

@@ -74,6 +74,7 @@ class Ngram(Kind[NgramData, TextAssets, TrainedNgram]):
     trained = TrainedNgram
     next_step = "generate {run} --prompt ..."
     contest = TextContest
+    deterministic = True
 
     def settle(self, config: RunConfig) -> RunConfig:
         if config.model.smoothing == "imported":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from seqloom.reports.numbers import aligned
+from seqloom.reports.numbers import aligned, shared_decimals, spread
 
 Better = Literal["lower", "higher"]
 
@@ -29,11 +29,21 @@ class Column:
     """As many as count, of the smallest number."""
     marks: Sequence[str] = ()
     """What stands before each number, if anything does."""
+    deviations: Sequence[float | None] = ()
+    """How far each number is from those of other seeds, where that is known."""
 
     def texts(self) -> list[str]:
         """The numbers as they are shown, their points in line."""
         texts = aligned(self.values, self.digits, self.decimals)
         return [mark + text for mark, text in zip(self.marks, texts, strict=True)] if self.marks else texts
+
+    def spreads(self) -> list[str]:
+        """The deviations as they are shown, as exact as the numbers, or as one digit needs: ±0.4. Nothing is said in a
+        column where none deviates."""
+        if not any(self.deviations):
+            return [""] * len(self.values)
+        decimals = shared_decimals(self.values, self.digits, self.decimals)
+        return ["" if each is None else f"±{spread(each, decimals)}" for each in self.deviations]
 
     def best(self) -> list[bool]:
         """Which numbers are the best of the column; none where there is nothing to choose from."""

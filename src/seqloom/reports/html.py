@@ -76,9 +76,10 @@ def table(first: str, names: Sequence[tuple[str, str]], columns: Sequence[Column
     headings = [_heading(first, "")] + [_heading(column.title, column.unit) for column in columns]
     rows = [[element("th", name, _small(detail), scope="row")] for name, detail in names]
     for column in columns:
-        for row, value, text, best in zip(rows, column.values, column.texts(), column.best(), strict=True):
+        cells = zip(rows, column.values, column.texts(), column.spreads(), column.best(), strict=True)
+        for row, value, text, spread, best in cells:
             marked = {"class_": "best"} if best else {}
-            row.append(element("td", text, data_value=repr(float(value)), **marked))
+            row.append(element("td", text, _small(spread), data_value=repr(float(value)), **marked))
     lines = [element("tr", *row) for row in rows]
     body = element("table", element("thead", element("tr", *headings)), element("tbody", *lines), class_="numbers")
     return element("div", body, class_="scroll", tabindex="0")

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import math
 import shlex
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from seqloom.errors import DataError
+from seqloom.metrics.seeds import LEVEL, Readings, welch
 from seqloom.reports.columns import Better, Column
-from seqloom.reports.numbers import significant
+from seqloom.reports.numbers import significant, spread
 from seqloom.reports.pictures import Pixels
 
 Samples = Sequence[str] | Pixels
@@ -38,9 +41,11 @@ class Measure:
     digits: int = 3
     """As many as count, of the smallest value."""
 
-    def column(self, values: Sequence[float], marks: Sequence[str]) -> Column:
-        """The values of all rungs, with what stands before them."""
-        return Column(self.title, self.unit, values, self.better, self.short, self.decimals, self.digits, marks)
+    def column(self, rungs: Sequence[Rung], marks: Sequence[str] = ()) -> Column:
+        """The values of all rungs, with what stands before them and how far seeds are apart."""
+        values = [rung.values[self.key] for rung in rungs]
+        apart = [rung.deviation(self.key) for rung in rungs]
+        return Column(self.title, self.unit, values, self.better, self.short, self.decimals, self.digits, marks, apart)
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,41 @@ class Rung:
     """In the order of `Ladder.rows`."""
     bound: bool = False
     """Whether its value under the yardstick is only a bound: the truth may be better, never worse."""
+    deterministic: bool = False
+    """Whether every seed gives the same model."""
+    runs: Sequence[Rung] = ()
+    """Of a model that was trained with several seeds, the rung of each. Values and curve are then means of theirs, and
+    folder and samples the first one's."""
+
+    @classmethod
+    def joined(cls, runs: Sequence[Rung]) -> Rung:
+        """One rung of those of the same model with several seeds."""
+        first, *others = runs
+        if not others:
+            return first
+        values = {key: statistics.mean(run.values[key] for run in runs) for key in first.values}
+        return replace(first, values=values, curve=_mean_curve([run.curve for run in runs]), runs=runs)
+
+    def readings(self, key: str) -> Readings:
+        """What all seeds gave."""
+        return Readings.of([run.values[key] for run in self.runs or [self]], self.deterministic)
+
+    def deviation(self, key: str) -> float | None:
+        """How far the seeds are apart, where there are several."""
+        return self.readings(key).deviation if self.runs else None
+
+
+def _mean_curve(curves: Sequence[Sequence[CurvePoint]]) -> list[CurvePoint]:
+    """The means of the validations that all have in common."""
+    return [
+        CurvePoint(
+            points[0].tokens,
+            statistics.mean(point.seconds for point in points),
+            statistics.mean(point.loss for point in points),
+        )
+        for points in zip(*curves, strict=False)  # one may have stopped early
+        if len({point.tokens for point in points}) == 1
+    ]
 
 
 @dataclass(frozen=True)
@@ -146,20 +186,44 @@ class Ladder:
         return rung.values[self.yardstick.measure.key]
 
     def shown(self, rung: Rung) -> str:
-        """The same as text."""
-        return self._mark(rung) + significant(self.value(rung), self.yardstick.measure.digits)
+        """The same as text, with its deviation."""
+        text = significant(self.value(rung), self.yardstick.measure.digits)
+        deviation = rung.deviation(self.yardstick.measure.key)
+        if deviation is not None:
+            text += f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{spread(deviation, len(text.partition('.')[2]))}"
+        return self._bound(rung) + text
+
+    @property
+    def seeds(self) -> int:
+        """With how many seeds its models were trained."""
+        return max([1, *(len(rung.runs) for rung in self.rungs)])
+
+    @cached_property
+    def chances(self) -> Mapping[str, float]:
+        """How often chance alone would set a rung so far apart from the best, by its name: p of Welch's t-test. Nothing
+        of rungs of which a single run with a seed is known."""
+        if self.seeds == 1:
+            return {}
+        best, key = self.best(), self.yardstick.measure.key
+        tested = {rung.name: welch(best.readings(key), rung.readings(key)) for rung in self.rungs if rung is not best}
+        return {name: p for name, p in tested.items() if p is not None}
+
+    def alike(self) -> list[Rung]:
+        """The rungs that cannot be told apart from the best, in their order."""
+        return [rung for rung in self.ranked() if self.chances.get(rung.name, 0.0) >= LEVEL]
 
     def columns(self) -> list[Column]:
         """The table, column by column."""
-        columns = []
+        columns, alike = [], {rung.name for rung in self.alike()}
         for measure in self.measures:
-            values = [rung.values[measure.key] for rung in self.rungs]
-            marks = [self._mark(rung) for rung in self.rungs] if measure is self.yardstick.measure else ()
-            if measure.better is not None or len(set(values)) > 1:
-                columns.append(measure.column(values, marks))
+            marks: list[str] = []
+            if measure is self.yardstick.measure:
+                marks = [("≈ " if rung.name in alike else "") + self._bound(rung) for rung in self.rungs]
+            if measure.better is not None or len({rung.values[measure.key] for rung in self.rungs}) > 1:
+                columns.append(measure.column(self.rungs, marks))
         return columns
 
-    def _mark(self, rung: Rung) -> str:
+    def _bound(self, rung: Rung) -> str:
         if not rung.bound:
             return ""
         return "≥ " if self.yardstick.measure.better == "higher" else "≤ "

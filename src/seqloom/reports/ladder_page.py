@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from seqloom.files import write_text
+from seqloom.metrics.seeds import LEVEL
 from seqloom.reports import html
 from seqloom.reports.ladder import SECONDS, Ladder, Rung, Samples
 from seqloom.reports.numbers import MISSING, duration, significant
@@ -20,7 +21,7 @@ from seqloom.reports.tradeoff import quality_against_cost
 def write_ladder_page(ladder: Ladder, path: Path) -> None:
     """Write the page to `path`, atomically."""
     names = [(rung.name, rung.description) for rung in ladder.rungs]
-    notes = [html.element("p", note) for note in ladder.notes]
+    notes = [html.element("p", note) for note in [*seeds_notes(ladder), *ladder.notes]]
     parts = [
         html.element("p", lead(ladder), class_="lead"),
         html.facts((name, text) for name, text in ladder.facts.items() if text),
@@ -56,7 +57,40 @@ def lead(ladder: Ladder) -> str:
             f" The quickest to train, {cheapest.name}, reaches {ladder.shown(cheapest)} "
             f"in {duration(cheapest.values[SECONDS])}."
         )
-    return text
+    return text + _luck(ladder)
+
+
+def _luck(ladder: Ladder) -> str:
+    """Whether the best is really better, as far as seeds can tell."""
+    alike = [rung.name for rung in ladder.alike()]
+    if alike:
+        return f" It cannot be told apart from {_listed(alike)}: such a difference may be chance between seeds."
+    all_tested = len(ladder.chances) == len(ladder.rungs) - 1
+    return " Its lead is larger than chance between seeds." if ladder.seeds > 1 and all_tested else ""
+
+
+def seeds_notes(ladder: Ladder) -> list[str]:
+    """What ± and ≈ stand for, and what is not known."""
+    if ladder.seeds == 1:
+        return []
+    notes = [
+        f"Models were trained with {ladder.seeds} seeds: shown are means ± standard deviations of the sample (n − 1), "
+        f"and the samples of the first seed. {ladder.best().name} is the best by its mean; ≈ marks those that cannot "
+        "be told apart from it, whose difference from it chance between seeds would make as large in at least "
+        f"{100 * LEVEL:.0f} % of cases (Welch's t-test, each by itself)."
+    ]
+    fixed = [rung.name for rung in ladder.rungs if rung.deterministic]
+    if fixed:
+        notes.append(f"Without chance, the same under every seed and trained once: {_listed(fixed)}.")
+    single = [rung.name for rung in ladder.rungs if not rung.runs and not rung.deterministic]
+    if single:
+        notes.append(f"Of one run only, so that nobody knows how lucky it was: {_listed(single)}.")
+    return notes
+
+
+def _listed(names: list[str]) -> str:
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _after(rung: Rung) -> str:
@@ -80,13 +114,16 @@ def _plots(ladder: Ladder) -> list[html.Markup]:
     curves = svg(learning_curves(ladder), f"Validation loss against {ladder.unit}s and against seconds of training")
     points = [len(rung.curve) for rung in ladder.rungs]
     at_once = " A model that is counted rather than trained step by step is one point." if 1 in points else ""
+    several = ladder.seeds > 1
+    bars = " Bars are one standard deviation over the seeds to each side." if several else ""
+    seeds = " Thin lines are single seeds, the others their mean." if several else ""
     return [
         html.figure(
             cost,
             f"{better.capitalize()} is better, further left is cheaper. The larger the marker, the more parameters. On "
-            "the dashed lines stand the models worth their cost: no other is both cheaper and better.",
+            "the dashed lines stand the models worth their cost: no other is both cheaper and better." + bars,
         ),
-        html.figure(curves, "Validation loss while training." + at_once),
+        html.figure(curves, "Validation loss while training." + at_once + seeds),
     ]
 
 

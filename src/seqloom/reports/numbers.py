@@ -23,10 +23,21 @@ def significant(value: float, digits: int = 3) -> str:
 
 def aligned(values: Sequence[float], digits: int = 3, most_decimals: int = 2) -> list[str]:
     """The numbers of one column: all with as many decimals as the smallest needs, so that their points line up."""
+    decimals = shared_decimals(values, digits, most_decimals)
+    return [f"{value:,.{decimals}f}" if math.isfinite(value) else _not_finite(value) for value in values]
+
+
+def shared_decimals(values: Sequence[float], digits: int = 3, most: int = 2) -> int:
+    """As many decimals as the smallest of the numbers needs."""
     sizes = [abs(value) for value in values if math.isfinite(value) and value]
     decimals = digits - 1 - math.floor(math.log10(min(sizes))) if sizes else 0
-    decimals = max(0, min(most_decimals, decimals))
-    return [f"{value:,.{decimals}f}" if math.isfinite(value) else _not_finite(value) for value in values]
+    return max(0, min(most, decimals))
+
+
+def spread(deviation: float, decimals: int) -> str:
+    """A deviation with as many decimals as the number that it belongs to, or as one digit of it needs."""
+    text = f"{deviation:,.{decimals}f}"
+    return text if text.strip("0.") or not deviation else significant(deviation, 1)
 
 
 def compact(value: float) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from seqloom.data.graphs import Graph
 from seqloom.errors import DataError
 from seqloom.reports.labels import draw_line, label_ends
-from seqloom.reports.ladder import Ladder
+from seqloom.reports.ladder import Ladder, Rung
 from seqloom.reports.numbers import compact
 from seqloom.reports.style import DASHED, PALETTE, SHORTEST, nothing_to_show, scale_ticks, series, styled
 from seqloom.text.statistics import CorpusStatistics
@@ -21,6 +23,7 @@ from seqloom.text.statistics import CorpusStatistics
 WIDE = 30.0  # an axis that spans more than this factor is logarithmic
 FAINT = "#9aa3af"  # edges that are as they should be
 SETTLING = 20  # times that the nodes of a graph are put in order
+THIN: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.5}
 MOST_POINTS = 400  # of one line; more cannot be seen
 
 
@@ -33,6 +36,8 @@ def learning_curves(ladder: Ladder) -> Figure:
     for index, rung in enumerate(ladder.rungs):
         points = [point for point in rung.curve if math.isfinite(point.loss) and point.tokens > 0]
         if points:
+            for run in rung.runs:
+                _thin_lines((by_tokens, by_time), run, series(index).color)
             losses = [point.loss for point in points]
             seconds = [max(point.seconds, SHORTEST) for point in points]
             draw_line(by_tokens, [point.tokens for point in points], losses, series(index), rung.name)
@@ -51,6 +56,15 @@ def learning_curves(ladder: Ladder) -> Figure:
         scale_ticks(axes, log_x=bool(values.max() / values.min() > WIDE))
     label_ends(figure, by_time, labels)
     return figure
+
+
+def _thin_lines(panels: tuple[Axes, Axes], run: Rung, color: str) -> None:
+    """The curve of one seed."""
+    points = [point for point in run.curve if math.isfinite(point.loss) and point.tokens > 0]
+    by_tokens, by_time = panels
+    losses = [point.loss for point in points]
+    by_tokens.plot([point.tokens for point in points], losses, color=color, **THIN)
+    by_time.plot([max(point.seconds, SHORTEST) for point in points], losses, color=color, **THIN)
 
 
 @styled()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,6 +15,7 @@ from seqloom.reports.labels import EndLabel, label_ends
 from seqloom.reports.ladder import PARAMETERS, SECONDS, Ladder, Rung
 from seqloom.reports.style import DASHED, INK, MUTED, NO_LINE, SHORTEST, nothing_to_show, scale_ticks, series, styled
 
+BARS: dict[str, Any] = {"ecolor": INK, "elinewidth": 1.0, "capsize": 3.0, "zorder": 3}  # seen on the largest markers
 TICKS = 6  # along each of two axes side by side
 # The corners of an arrow that points up: further on, beyond the edge.
 ARROW = np.array([(-0.5, 0.2), (0, 1), (0.5, 0.2), (0.1, 0.2), (0.1, -1), (-0.1, -1), (-0.1, 0.2), (-0.5, 0.2)])
@@ -74,10 +75,16 @@ def _draw(axes: Axes, ladder: Ladder, cost: str) -> list[float]:
     points = [
         Point(max(rung.values[cost], SHORTEST), ladder.value(rung), rung.values[PARAMETERS]) for rung in ladder.rungs
     ]
+    apart = [(rung.deviation(cost) or 0.0, rung.deviation(yardstick.measure.key) or 0.0) for rung in ladder.rungs]
     finite = [point for point in points if math.isfinite(point.quality)]
-    costs = [point.cost for point in points if math.isfinite(point.cost)] or [1.0]
-    axes.set_xlim(*_room(costs, 0.08, logarithmic=True))
-    axes.set_ylim(*_room([point.quality for point in finite], 0.12, yardstick.logarithmic))
+    across = [end for point, (wide, _) in zip(points, apart, strict=True) for end in _bar(point.cost, wide, True)]
+    upright = [
+        end
+        for point, (_, high) in zip(points, apart, strict=True)
+        for end in _bar(point.quality, high, yardstick.logarithmic)
+    ]
+    axes.set_xlim(*_room([end for end in across if math.isfinite(end)] or [1.0], 0.08, logarithmic=True))
+    axes.set_ylim(*_room([end for end in upright if math.isfinite(end)], 0.12, yardstick.logarithmic))
     scale_ticks(axes, log_x=True, log_y=yardstick.logarithmic, most_x=TICKS)
     bottom, top = axes.get_ylim()
     inside = bottom + 0.06 * (top - bottom)  # clear of the numbers below the axis
@@ -103,7 +110,16 @@ def _draw(axes: Axes, ladder: Ladder, cost: str) -> list[float]:
             linestyle="none",
             clip_on=False,
         )
+        wide, high = apart[index]
+        if known and high:
+            axes.errorbar(point.cost, point.quality, high, wide or None, fmt="none", **BARS)
     return heights
+
+
+def _bar(value: float, deviation: float, logarithmic: bool) -> tuple[float, float]:
+    """From one deviation below to one above; on a logarithmic axis, not down to where it has no place."""
+    low = value - deviation
+    return max(low, value / 10) if logarithmic else low, value + deviation
 
 
 def _room(values: Sequence[float], part: float, logarithmic: bool) -> tuple[float, float]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
+from typing import NamedTuple
 
 from seqloom.config import RunConfig, load_config, preset_names
 from seqloom.data.corpora import bundled
 from seqloom.errors import UserError
-from seqloom.reports.ladder import Ladder
+from seqloom.reports.ladder import Ladder, Rung
 from seqloom.runs.contests import Contest, Entrant, ImageContest, PairContest, TextContest
 from seqloom.runs.engine import load, train_into
 from seqloom.runs.folder import RunFolder, locked
@@ -28,33 +29,37 @@ def compare(
     tokens: int | None = None,
     reporter: Reporter | None = None,
     vary: Iterable[str] = (),
+    seeds: int = 1,
 ) -> Ladder:
     """Train presets and YAML files on the terms of the first source, measure all, and write `out/report.html`.
 
     sources: folders of finished runs may be among them; these are measured as they are.
     vary: `key=a,b,c` makes one rung of each source with each of the values; several make all combinations.
+    seeds: with how many seeds each model is trained, from its configuration's on: means, how far they are apart, and
+        which differences are noise. A model without chance in it is trained once.
 
     A run that is finished in `out` already is not trained again; one of another configuration is refused. The runs get
     no page of their own: all that would be on it is measured once, for the one page.
     """
+    if seeds < 1:
+        raise UserError(f"seeds={seeds}: a model is trained with one seed at least")
     out, said = Path(out), reporter or Silent()
     settings, variations = list(settings), _variations(vary)
     entrants = _entrants(sources, settings, variations)
-    if all(entrant.run for entrant in entrants) and (settings or variations != [()]):
-        raise UserError("all of these runs are finished, and settings are for models that are to be trained")
+    if all(entrant.run for entrant in entrants) and (settings or variations != [()] or seeds != 1):
+        raise UserError("all of these runs are finished, and settings and seeds are for models that are to be trained")
     contest_class = _contest(entrants)
     processes = Processes.join(entrants[0].config.training.device)  # once for all trainings
     try:
         configs = processes.first_alone(lambda: contest_class.on_equal_terms(entrants, tokens))
         configs = {name: kind_named(config.model.kind).settle(config) for name, config in configs.items()}
         with locked(out) if processes.main else nullcontext():
-            for name, config in configs.items():
-                RunFolder(out / name).check_same(config)
-            runs = _runs(entrants, configs, out, said, processes.main)
+            plan = _plan(entrants, configs, out, seeds)
+            runs = _runs(plan, len(entrants), said, processes.main)
             name, first = next(runs)
             contest = contest_class(first)
             rungs = [contest.rung(name, first), *(contest.rung(name, trained) for name, trained in runs)]
-            ladder = contest.ladder(rungs)
+            ladder = contest.ladder([Rung.joined(list(same)) for _, same in groupby(rungs, lambda rung: rung.name)])
             if processes.main:
                 from seqloom.reports.ladder_page import write_ladder_page  # draws: matplotlib takes a second
 
@@ -64,9 +69,9 @@ def compare(
     return ladder
 
 
-def quickstart(data: str, out: str | Path, reporter: Reporter | None = None) -> Ladder:
-    """The ladder of small models on a bundled text, or the user's own, in a few minutes."""
-    return compare(QUICK, [f"data.train={data}"], out, reporter=reporter)
+def quickstart(data: str, out: str | Path, reporter: Reporter | None = None, seeds: int = 1) -> Ladder:
+    """The ladder of small models on a bundled text, or the user's own, in a few minutes for each seed."""
+    return compare(QUICK, [f"data.train={data}"], out, reporter=reporter, seeds=seeds)
 
 
 def ladder_for(data: str | None) -> tuple[str, ...]:
@@ -153,20 +158,54 @@ def _contest(entrants: Sequence[Entrant]) -> type[Contest]:
     return next(iter(contests))
 
 
-def _runs(
-    entrants: Sequence[Entrant], configs: dict[str, RunConfig], out: Path, reporter: Reporter, main: bool
-) -> Iterator[tuple[str, Trained]]:
-    """All runs in turn, trained or opened when they are asked for."""
+class Planned(NamedTuple):
+    """A run of the comparison: trained into `path`, unless it is there already."""
+
+    number: int
+    """Of its rung, from 1."""
+    name: str
+    path: Path
+    config: RunConfig
+    said: str
+    """What it is, for those who wait."""
+    given: bool = False
+    """Whether it is among the sources, and none of this comparison's own."""
+
+
+def _plan(entrants: Sequence[Entrant], configs: dict[str, RunConfig], out: Path, seeds: int) -> list[Planned]:
+    """All runs in their order. The first seed of a model has the folder of its name, so that seeds can be added to a
+    comparison later; further ones stand beside it. Refuses folders that hold other runs."""
+    plan = []
     for number, entrant in enumerate(entrants, start=1):
-        config = configs.get(entrant.name, entrant.config)
+        if entrant.run is not None:
+            plan.append(Planned(number, entrant.name, entrant.run, entrant.config, entrant.config.description, True))
+            continue
+        first = configs[entrant.name]
+        several = 1 if kind_named(first.model.kind).deterministic else seeds
+        for seed in range(first.seed, first.seed + several):
+            config = first.model_copy(update={"seed": seed})
+            path = out / (entrant.name if seed == first.seed else f"{entrant.name}-seed-{seed}")
+            said = config.description + (f", seed {seed}" if several > 1 else "")
+            plan.append(Planned(number, entrant.name, path, config, said))
+    paths = [planned.path for planned in plan]
+    for planned in plan:
+        if paths.count(planned.path) > 1:
+            raise UserError(f"{planned.path} would hold two runs of this comparison; give the files different names")
+        if not planned.given:
+            RunFolder(planned.path).check_same(planned.config)
+    return plan
+
+
+def _runs(plan: Sequence[Planned], models: int, reporter: Reporter, main: bool) -> Iterator[tuple[str, Trained]]:
+    """All runs in turn, trained or opened when they are asked for."""
+    for number, name, path, config, said, given in plan:
         if main:
-            reporter.say(f"model {number} of {len(entrants)}: {entrant.name}: {config.description}")
-        path = entrant.run or out / entrant.name
+            reporter.say(f"model {number} of {models}: {name}: {said}")
         folder = RunFolder(path)
         if folder.finished:
-            if main and entrant.run is None:
+            if main and not given:
                 with locked(path):  # by nobody else; and what one that was killed here left is cleared
                     pass
-            yield entrant.name, load(path, config.training.device)
+            yield name, load(path, config.training.device)
         else:
-            yield entrant.name, train_into(folder, config, goes_on=folder.begun, reporter=reporter, report=False)
+            yield name, train_into(folder, config, goes_on=folder.begun, reporter=reporter, report=False)

@@ -74,6 +74,8 @@ class Kind(ABC, Generic[Data, Kept, Result]):
     """The command to try first on a trained run."""
     contest: ClassVar[type[Contest] | None] = None
     """What such runs are compared by, if anything."""
+    deterministic: ClassVar[bool] = False
+    """Whether every seed gives the same model."""
 
     def settle(self, config: RunConfig) -> RunConfig:
         """The configuration with everything decided that it leaves to the data: what ends with `<eos>`."""

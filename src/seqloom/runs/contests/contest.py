@@ -16,6 +16,7 @@ import torch
 
 from seqloom.config import RunConfig
 from seqloom.reports.ladder import PARAMETERS, SECONDS, CurvePoint, Ladder, Measure, Rung, Samples
+from seqloom.runs.kind import kind_named
 from seqloom.runs.trained import Trained
 from seqloom.training import read_metrics
 
@@ -78,7 +79,16 @@ class Contest(ABC):
             SPEED.key: statistics.median(speeds) if speeds else math.nan,
         }
         curve = [CurvePoint(entry["tokens"], entry["seconds"], entry["valid_loss"]) for entry in validated]
-        return Rung(name, trained.config.description, str(trained.path), {**values, **costs}, curve, samples, bound)
+        return Rung(
+            name,
+            trained.config.description,
+            str(trained.path),
+            {**values, **costs},
+            curve,
+            samples,
+            bound,
+            kind_named(trained.kind).deterministic,
+        )
 
     def notes(self) -> list[str]:
         """What to know of runs that did not learn from what the first one did."""
