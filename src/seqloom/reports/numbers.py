@@ -37,7 +37,7 @@ def shared_decimals(values: Sequence[float], digits: int = 3, most: int = 2) -> 
 def spread(deviation: float, decimals: int) -> str:
     """A deviation with as many decimals as the number that it belongs to, or as one digit of it needs."""
     text = f"{deviation:,.{decimals}f}"
-    return text if text.strip("0.") or not deviation else significant(deviation, 1)
+    return text if text.strip("0.") or not deviation else significant(float(f"{deviation:.0e}"), 1)
 
 
 def compact(value: float) -> str:
