@@ -27,6 +27,7 @@ from workshop import TIMING, of_cases
 
 import seqloom
 from seqloom.errors import ConfigError, UserError
+from seqloom.kinds import kind_named
 from seqloom.training import Interrupted
 from seqloom.training.trainer import Trainer
 
@@ -229,6 +230,13 @@ def test_counted_models_predict_better_than_chance(run: Any) -> None:
     words = set(Path("sentences.txt").read_text(encoding="utf-8").split())
     (entry,) = read_metrics(run.path)
     assert entry["valid_perplexity"] < len(words)
+
+
+@of_runs([case for case in CASES if kind_named(case.kind).deterministic])
+def test_a_kind_without_chance_gives_the_same_model_under_every_seed(run: Any, tmp_path: Path) -> None:
+    again = seqloom.train(run.path / "config.yaml", ["seed=1"], tmp_path / "again", report=False)
+    assert (again.config.seed, run.trained.config.seed) == (1, 0)
+    assert (again.path / "model.safetensors").read_bytes() == (run.path / "model.safetensors").read_bytes()
 
 
 @of_runs(FIRST)

@@ -47,6 +47,7 @@ def test_printed_quantiles_leave_a_twentieth(freedom: int, t: float):
     assert two_sided_p(t + rounded, freedom) < 0.05 < two_sided_p(t - rounded, freedom)
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")  # scipy says so of samples of equal values
 @given(samples, samples)
 def test_welch_is_scipys(first: list[float], second: list[float]):
     found = welch(Readings.of(first), Readings.of(second))
@@ -57,6 +58,7 @@ def test_welch_is_scipys(first: list[float], second: list[float]):
     assert found == welch(Readings.of(second), Readings.of(first))
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")
 @given(samples.filter(lambda values: np.ptp(values) > 0), figures)
 def test_beside_a_value_without_chance_it_is_the_test_of_one_sample(values: list[float], known: float):
     found = welch(Readings.of(values), Readings.of([known], deterministic=True))
