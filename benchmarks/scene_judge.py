@@ -112,7 +112,7 @@ class SceneJudge:
     def __call__(self, images: Pixels, scenes: Sequence[Scene]) -> Judgement:
         """What is recognised in images [count, 40, 40] that should show these scenes."""
         places = [place for image, scene in zip(images, scenes, strict=True) for place in _places(image, scene)]
-        answers = (NAMES[int(label)] for label in self.classifier.classify(np.stack(places)))
+        answers = (NAMES[int(each.label)] for each in self.classifier.classify(np.stack(places)))
         right = tuple(tuple(next(answers) == NAMES[thing] for thing in scene.things) for scene in scenes)
         return Judgement(tuple(scenes), right)
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from seqloom.data import captions as module
-from seqloom.data.captions import load_captions, open_pictures
+from seqloom.data.captions import load_captions, open_pictures_or_scenes
 from seqloom.data.images import fitted
 from seqloom.errors import DataError
 
@@ -166,14 +166,15 @@ def test_pictures_from_files_folders_and_sets(tmp_path: Path) -> None:
     picture(tmp_path / "b.png", 100)
     picture(tmp_path / "a.JPG", 50)
     (tmp_path / "notes.txt").write_text("words", "utf-8")
-    assert [name for name, _ in open_pictures(tmp_path)] == [str(tmp_path / "a.JPG"), str(tmp_path / "b.png")]
-    assert next(open_pictures(str(tmp_path / "b.png")))[1].size == (12, 8)
-    name, first = next(open_pictures("digits"))
-    assert (name, first.size) == ("digits#0", (8, 8))
+    names = [picture.name for picture in open_pictures_or_scenes(tmp_path)]
+    assert names == [str(tmp_path / "a.JPG"), str(tmp_path / "b.png")]
+    assert next(open_pictures_or_scenes(str(tmp_path / "b.png"))).image.size == (12, 8)
+    first = next(open_pictures_or_scenes("digits"))
+    assert (first.name, first.image.size, first.label) == ("digits#0", (8, 8), "0")
 
 
 def test_pictures_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"gone\.png: there is no such image"):
-        next(open_pictures("gone.png"))
+        next(open_pictures_or_scenes("gone.png"))
     with pytest.raises(DataError, match="has no PNG or JPEG files"):
-        next(open_pictures(tmp_path))
+        next(open_pictures_or_scenes(tmp_path))

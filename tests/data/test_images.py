@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from odd_files import odd_files
 from PIL import Image
 
-from seqloom.data.images import ImageSet, load_images
+from seqloom.data.images import ImageSet, load_images, open_pictures
 from seqloom.errors import DataError
 
 
@@ -178,6 +178,21 @@ def test_subfolders_are_classes(tmp_path: Path):
     assert loaded.images[:, 0, 0].tolist() == [2, 0, 1]
     assert loaded.labels is not None
     assert loaded.labels.tolist() == [0, 1, 1]
+
+
+def test_pictures_keep_their_sizes_names_and_classes(tmp_path: Path):
+    for name, size in (("cat/1.png", 2), ("cat/2.png", 3), ("ant/1.png", 4)):
+        picture(tmp_path / name, np.zeros((size, size), np.uint8))
+    found = [(each.name, each.image.size, each.label) for each in open_pictures(tmp_path)]
+    assert found == [
+        (str(tmp_path / "ant/1.png"), (4, 4), "ant"),
+        (str(tmp_path / "cat/1.png"), (2, 2), "cat"),
+        (str(tmp_path / "cat/2.png"), (3, 3), "cat"),
+    ]
+    names = load_images("fashion:test").classes
+    first = next(open_pictures("fashion:test"))
+    assert first.name == "fashion:test#0"
+    assert first.label in names
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path):

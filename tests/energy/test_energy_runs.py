@@ -102,7 +102,9 @@ def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         trained.sample(2, steps=3, labels=["3", "7"]), again.sample(2, steps=3, labels=[3, 7])
     )
-    assert set(again.predict(digits)) <= set("0123456789")
+    assert {each.label for each in again.classify(digits)} <= set("0123456789")
+    assert again.transform(digits).shape == (5, 24)
+    assert again.transform(digits, layer=0).shape == (5, 30)
     assert set(again.figures()) >= {"log_likelihood_bound", "error"}
     assert again.bound
     assert "variational lower bound" in again.method
@@ -177,6 +179,12 @@ def test_a_normaliser_that_misses_the_images_is_called_uncertain(
 def test_random_weights_are_a_switch(tmp_path: Path) -> None:
     trained = seqloom.train("dbn", [*DBN, "model.pretrain=false"], out=tmp_path / "run")
     assert set(trained.figures()) == {"error"}
+    digits = load_images("digits").images[:5]
+    with pytest.raises(UserError, match=r"no density: train it with model\.pretrain=true"):
+        trained.log_prob(digits)
+    assert trained.classifier is not None
+    layers = trained.classifier.means(torch.from_numpy(digits / 255).float())
+    np.testing.assert_allclose(trained.transform(digits), layers[-1].detach().numpy(), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +208,7 @@ def test_classes_that_nothing_was_told_of_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"model\.labels=true"):
         trained.sample(1, labels=3)
     with pytest.raises(UserError, match=r"model\.fine_tuning\.epochs"):
-        trained.predict(load_images("digits").images[:1])
+        trained.classify(load_images("digits").images[:1])
     assert trained.classifier is None
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import torch
 from sklearn.decomposition import PCA
@@ -98,3 +101,28 @@ def test_drawn_codes_have_the_mean_and_covariance_of_those_seen() -> None:
     drawn = model.draw_codes(20000, torch.Generator().manual_seed(1))
     torch.testing.assert_close(drawn.mean(0), codes.mean(0), atol=0.06, rtol=0)
     torch.testing.assert_close(drawn.T.cov(), codes.T.cov(), atol=0.15, rtol=0)
+
+
+def test_noise_on_codes_costs_what_its_integral_says(digits: torch.Tensor) -> None:
+    """Of a linear decoder, a pixel's logit is a + s‖w‖ξ, ξ ~ N(0, 1): the mean loss by Gauss-Hermite quadrature."""
+    torch.manual_seed(0)
+    config = AutoencoderConfig(size=3, networks=DenseNetworks(sizes=()), code_noise=0.7)
+    model, batch = Autoencoder(config, (1, 8, 8)), ImageBatch(digits[:20], None)
+    with torch.no_grad():
+        model.decoder.pixels.weight.normal_()
+        logits = model.decoder(model.transform(batch.images)).flatten(1).double()
+        points, weights = map(torch.from_numpy, np.polynomial.hermite_e.hermegauss(60))
+        spread = 0.7 * model.decoder.pixels.weight.double().norm(dim=1)
+        softened = (torch.nn.functional.softplus(logits.unsqueeze(-1) + spread.unsqueeze(-1) * points) * weights).sum(
+            -1
+        )
+        expected = (softened / math.sqrt(2 * math.pi) - batch.images.flatten(1) * logits).sum()
+        model.train()
+        found = torch.stack([model.loss(batch) for _ in range(400)]).mean()
+        assert float(found) == pytest.approx(float(expected), rel=0.01)
+        model.eval()
+        clean = torch.nn.functional.binary_cross_entropy_with_logits(
+            logits.float(), batch.images.flatten(1), reduction="sum"
+        )
+        torch.testing.assert_close(model.loss(batch), clean)
+        assert float(expected) > 1.1 * float(clean)

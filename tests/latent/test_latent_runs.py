@@ -13,6 +13,7 @@ from PIL import Image
 import seqloom
 from seqloom.cli import main
 from seqloom.data.images import load_images
+from seqloom.data.materials import prepare_images
 from seqloom.errors import ConfigError, DataError, UserError
 from seqloom.kinds.mixture import TrainedMixture
 from seqloom.kinds.vae import TrainedVae
@@ -127,11 +128,59 @@ def test_maps_of_codes(runs: dict[str, Any]) -> None:
     trained = runs["vae"]
     images = trained.held_out()
     assert sorted(trained.used(images)) == [0, 1, 2, 3]
-    assert trained.traverse(images, places=3, steps=5).shape == (15, 8, 8)
     assert trained.manifold(images, steps=4).shape == (16, 8, 8)
-    one = images.first(1)
-    other = images.first(1, after=1)
-    np.testing.assert_array_equal(trained.arithmetic(one, one, other), trained.reconstruct(other))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mixture"])
+def test_a_traversal_passes_through_the_image_where_its_own_number_is(runs: dict[str, Any], name: str) -> None:
+    """The row of a number, decoded by hand: its place runs over mean ± reach deviations, all others stay."""
+    trained = runs[name]
+    images = trained.held_out().first(40)
+    rows = trained.traverse(images, rows=2, steps=3, reach=1.5)
+    assert rows.shape == (6, 8, 8)
+    code, spread = trained.transform(images)[0], trained.spread(images)
+    for row, place in enumerate(spread.order[:2]):
+        for column, deviations in enumerate((-1.5, 0, 1.5)):
+            moved = code.copy()
+            moved[place] = spread.mean[place] + deviations * spread.deviation[place]
+            expected = trained.decode(moved[None], images.labels[:1])[0]
+            assert np.abs(rows[3 * row + column].astype(int) - expected).max() <= 1
+
+
+def test_the_spread_of_an_autoencoder_is_that_of_its_codes(runs: dict[str, Any]) -> None:
+    trained = runs["pca"]
+    codes = trained.transform(prepare_images(trained.data).train)
+    spread = trained.spread(trained.held_out())
+    np.testing.assert_allclose(spread.mean, codes.mean(0), atol=1e-4)
+    np.testing.assert_allclose(spread.deviation, codes.std(0, ddof=1), rtol=1e-4)
+    assert spread.order == [0, 1, 2, 3, 4]  # components come by their variance
+
+
+def test_codes_are_added_and_subtracted(runs: dict[str, Any]) -> None:
+    trained = runs["vae"]
+    images = trained.held_out()
+    one, other, both = images.first(1), images.first(1, after=1), images.first(2)
+    shown = trained.arithmetic([(1, one), (-1, one), (1, other)])
+    np.testing.assert_array_equal(shown[:3], trained.reconstruct(images.chosen(np.array([0, 0, 1]))))
+    np.testing.assert_array_equal(shown[3], shown[2])
+    middle = trained.decode(trained.transform(both).mean(0, keepdims=True))
+    np.testing.assert_array_equal(trained.arithmetic([(1, both)])[0], middle[0])
+
+
+def test_a_term_is_a_class_or_a_source(runs: dict[str, Any], tmp_path: Path) -> None:
+    trained = runs["vae"]
+    learned = prepare_images(trained.data).train
+    np.testing.assert_array_equal(trained.term("7").images, learned.images[learned.labels == 7])
+    file = tmp_path / "mine.png"
+    Image.fromarray(learned.images[5]).save(file)
+    np.testing.assert_array_equal(trained.term(str(file)).images, learned.images[5:6])
+    with pytest.raises(UserError, match=r"'ten' is no class of .*vae.*nor are there images"):
+        trained.term("ten")
+    conditional = runs["iwae"]
+    seven, one = conditional.term("7"), conditional.term("1")
+    shown = conditional.arithmetic([(1, seven), (-1, one)])
+    code = conditional.transform(seven).mean(0) - conditional.transform(one).mean(0)
+    np.testing.assert_array_equal(shown[2], conditional.decode(code[None], np.array([7]))[0])
 
 
 def test_noise_is_removed_from_images_and_from_tensors(runs: dict[str, Any]) -> None:

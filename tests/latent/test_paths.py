@@ -32,9 +32,10 @@ def test_an_arc_between_parallel_codes_is_linear() -> None:
 
 def test_a_traversal_moves_one_number() -> None:
     code = torch.tensor([0.5, 1.5, 2.5])
-    moved = traversal(code, [2, 0], 5, reach=2.0)
+    moved = traversal(code, [2, 0], 5, 2.0, torch.tensor([9.0, 9.0, 0.5]), torch.tensor([1.0, 1.0, 3.0]))
     assert moved.shape == (2, 5, 3)
-    assert moved[0, :, 2].tolist() == [-2.0, -1.0, 0.0, 1.0, 2.0]
+    assert moved[0, :, 2].tolist() == [-5.5, -2.5, 0.5, 3.5, 6.5]
+    assert moved[1, :, 0].tolist() == [7.0, 8.0, 9.0, 10.0, 11.0]
     assert moved[0, :, :2].unique(dim=0).tolist() == [[0.5, 1.5]]
     assert moved[1, :, 1:].unique(dim=0).tolist() == [[1.5, 2.5]]
 

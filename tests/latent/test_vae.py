@@ -44,21 +44,24 @@ def exact_log_prob(model: Vae, images: Tensor) -> Tensor:
 
 
 def with_exact_posterior() -> Vae:
-    """The columns of W at right angles: then the posterior has independent numbers, and the encoder can be it."""
+    """Some columns of W at right angles, and the encoder that goes with them."""
     model = linear()
-    basis = torch.linalg.qr(torch.randn(6, 2)).Q
-    lengths, variance = torch.tensor([1.5, 0.7]), math.exp(-1.0) ** 2
-    with torch.no_grad():
-        weight = basis * lengths
-        model.decoder.pixels.weight.copy_(weight)
-        model.decoder.pixels.bias.uniform_(0, 1)
-        precision = 1 + lengths**2 / variance
-        mapping = weight.T / variance / precision.unsqueeze(1)
-        model.head.weight.zero_()
-        model.head.weight[:2] = mapping
-        model.head.bias[:2] = -mapping @ model.decoder.pixels.bias
-        model.head.bias[2:] = -precision.log()
+    set_weights(model, torch.linalg.qr(torch.randn(6, 2)).Q * torch.tensor([1.5, 0.7]), torch.rand(6))
     return model
+
+
+@torch.no_grad()
+def set_weights(model: Vae, weight: Tensor, bias: Tensor) -> None:
+    """The columns of W at right angles: then the posterior has independent numbers, and the encoder can be it."""
+    variance = float(model.pixels.log_deviation.exp()) ** 2
+    model.decoder.pixels.weight.copy_(weight)
+    model.decoder.pixels.bias.copy_(bias)
+    precision = 1 + weight.square().sum(0) / variance
+    mapping = weight.T / variance / precision.unsqueeze(1)
+    model.head.weight.zero_()
+    model.head.weight[:2] = mapping
+    model.head.bias[:2] = -mapping @ bias
+    model.head.bias[2:] = -precision.log()
 
 
 def test_the_divergence_is_its_integral() -> None:
@@ -213,3 +216,39 @@ def test_a_conditional_model_sees_the_class() -> None:
         model.elbo(batch())
     with pytest.raises(DataError, match="a class is 7"):
         model.elbo(ImageBatch(given.images, torch.full((5,), 7)))
+
+
+def test_with_a_fixed_deviation_the_best_linear_model_is_probabilistic_pca() -> None:
+    """The best x = Wz + b + s ε for a given s (Tipping & Bishop 1999): W = U (Λ - s²)^½, by the first variances of the
+    data; along all other directions it has s². There the bound is the likelihood, and nothing is to be gained."""
+    torch.manual_seed(0)
+    deviation = 0.3
+    config = VaeConfig.model_validate(
+        {"size": 2, "networks": {"kind": "dense", "sizes": []}, "pixels": "gaussian", "deviation": deviation}
+    )
+    model = Vae(config, SHAPE)
+    images = torch.randn(40, 2) @ torch.randn(2, 6) + deviation * torch.randn(40, 6)
+    given = ImageBatch(images.view(-1, *SHAPE), None)
+    variances, directions = (each.flip(-1) for each in torch.linalg.eigh(torch.cov(images.T, correction=0)))
+    columns = directions[:, :2] * (variances[:2] - deviation**2).sqrt()
+    modelled = torch.cat([variances[:2], torch.full((4,), deviation**2)])
+    best = float(-0.5 * (6 * math.log(2 * math.pi) + (modelled.log() + variances / modelled).sum()))
+
+    def steepest(weight: Tensor) -> float:
+        """The largest derivative of the mean bound."""
+        set_weights(model, weight, images.mean(0))
+        model.zero_grad()
+        model.elbo(given, 4000).mean().backward()
+        return max(float(each.grad.abs().max()) for each in model.parameters() if each.grad is not None)
+
+    elsewhere = steepest(1.3 * columns)
+    assert steepest(columns) < elsewhere / 10
+    with torch.no_grad():
+        assert float(model.log_weights(given, 1).mean()) == pytest.approx(best, abs=1e-3)
+    assert not model.pixels.log_deviation.requires_grad
+    assert float(model.pixels.log_deviation.exp()) == pytest.approx(deviation)
+
+
+def test_a_fixed_deviation_is_one_of_gaussian_pixels() -> None:
+    with pytest.raises(ValueError, match="set pixels to gaussian"):
+        VaeConfig(deviation=0.1)

@@ -3,39 +3,57 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Input, Run, load_able, read_batches
+from seqloom.cli.options import Device, Image, Input, Run, load_reader, read_batches, read_images
+
+if TYPE_CHECKING:
+    from seqloom.runs.trained import Embeds, EmbedsImages
+
+Mix = Literal["mean", "top", "layers"]
 
 
 def embed(
     run: Run,
     output: Annotated[Path, typer.Option(help="The file to write, .safetensors.")],
     input: Input = "-",
-    mix: Annotated[
-        Literal["mean", "top", "layers"], typer.Option(help="The mean of the layers, the last one, or all of them.")
-    ] = "mean",
+    image: Image = [],  # noqa: B006 - typer reads the default, nobody changes it
+    mix: Annotated[Mix, typer.Option(help="Of words: the mean of the layers, the last one, or all of them.")] = "mean",
     device: Device = "auto",
 ) -> None:
     """A vector for each word of each line of a file, from an ELMo run: the same word has another in another context.
+    Or a vector for each image, from a model that has codes or features of images.
 
-    The file holds `lengths`, the words of each line, and `vectors`, [all words, size], the words of one line after the
-    other; with --mix layers, [all words, layers, size].
+    Of words, the file holds `lengths`, the words of each line, and `vectors`, [all words, size], the words of one line
+    after the other; with --mix layers, [all words, layers, size]. Of images it holds `vectors`, [images, size], and
+    `labels`, the numbers of their classes, where all of them are known.
 
     \b
     Examples:
       seqloom embed runs/elmo --input sentences.txt --output vectors.safetensors
       seqloom embed runs/elmo --input sentences.txt --mix layers --output layers.safetensors
+      seqloom embed runs/vae --image digits --output codes.safetensors
     """
+    from seqloom.errors import UserError
+    from seqloom.runs.trained import Embeds, EmbedsImages
+
+    model = load_reader(run, Embeds, EmbedsImages, input, image, device)
+    if isinstance(model, Embeds):
+        _embed_words(model, input, mix, output)
+    elif mix != "mean":
+        raise UserError(f"{run} is a model of images: --mix is for the layers of words")
+    else:
+        _embed_images(model, image, output)
+
+
+def _embed_words(model: Embeds, input: str, mix: Mix, output: Path) -> None:
     import numpy as np
 
     from seqloom.arrays import write_arrays
     from seqloom.errors import UserError
-    from seqloom.runs.trained import Embeds
 
-    model = load_able(run, Embeds, device)
     vectors = [rows for lines in read_batches(input, 1024) for rows in model.embed(lines, mix)]
     if not vectors:
         raise UserError(f"{input} is empty: there is nothing to embed")
@@ -44,3 +62,13 @@ def embed(
     lengths = np.array([len(rows) for rows in vectors], np.int64)
     write_arrays(output, {"lengths": lengths, "vectors": np.concatenate(vectors)})
     typer.echo(f"{len(lengths):,} lines, {lengths.sum():,} words, vectors of {vectors[0].shape[-1]}: {output}")
+
+
+def _embed_images(model: EmbedsImages, image: list[str], output: Path) -> None:
+    from seqloom.arrays import write_arrays
+
+    images = read_images(model, image).images
+    arrays = {"vectors": model.transform(images)}
+    known = {} if images.labels is None else {"labels": images.labels}
+    write_arrays(output, arrays | known)
+    typer.echo(f"{len(images):,} images, vectors of {arrays['vectors'].shape[1]}: {output}")

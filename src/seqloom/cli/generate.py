@@ -184,19 +184,19 @@ def _translate(
 
 
 def _caption(model: Captions, images: list[str], out: Output, decoding: Decoding, prefix: str, batch_size: int) -> None:
-    from seqloom.data.captions import open_pictures
+    from seqloom.data.captions import open_pictures_or_scenes
     from seqloom.reports.captions import write_image_attention
 
-    named = (picture for source in images for picture in open_pictures(source))
+    named = (picture for source in images for picture in open_pictures_or_scenes(source))
     counted = 0
 
     def describe(batch: list[Any], first: int) -> list[list[Any]]:
         nonlocal counted
         counted += len(batch)
         looks = out.attention is not None and first < DRAWN
-        return model.generate(model.pixels([picture for _, picture in batch]), decoding, first, prefix, looks)
+        return model.generate(model.pixels([picture.image for picture in batch]), decoding, first, prefix, looks)
 
-    maps = out.write(_batches(named, batch_size), describe, name=lambda item: item[0])
+    maps = out.write(_batches(named, batch_size), describe, name=lambda picture: picture.name)
     if out.attention is not None:
         write_image_attention(out.attention, maps[:DRAWN], out.title)
         if counted > DRAWN:

@@ -23,6 +23,8 @@ from seqloom.cli.options import (
 
 SHOWN = 100  # images beside each other at most
 
+SIGNS = {"+": 1, "-": -1}
+
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Pictures from models of images.")
 
 
@@ -168,6 +170,78 @@ def interpolate(
     drawn = load_able(run, DrawsPaths, device).draw_paths(input, paths, steps, way)
     save_sheet(drawn, out, columns=steps)
     typer.echo(str(out))
+
+
+@app.command()
+def traverse(
+    run: Run,
+    input: Annotated[
+        str | None,
+        typer.Option(help="The first image of a folder, an idx file, a bundled set; else the first held-out one."),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, max=HELD, help="How many numbers of the code, at most.")] = 8,
+    steps: Annotated[int, typer.Option(min=2, max=HELD, help="Images in a row.")] = 11,
+    reach: Annotated[float, typer.Option(min=0, max=1000, help="Deviations down and up.")] = 3.0,
+    out: Annotated[Path, typer.Option(help="The picture, a row for each number.")] = Path("traversal.png"),
+    device: Device = "auto",
+) -> None:
+    """Move one number of a code at a time: a row for each, those first that matter most.
+
+    Of a variational autoencoder these are the numbers with the largest divergence from the prior, of an autoencoder and
+    PCA those with the largest variance, of adversarial networks those that change the picture most; the latter show a
+    sample.
+
+    \b
+    Examples:
+      seqloom images traverse runs/vae --out traversal.png
+      seqloom images traverse runs/gan --rows 4 --reach 2
+    """
+    from seqloom.reports.pictures import save_sheet
+    from seqloom.runs.trained import DrawsTraversals
+
+    drawn = load_able(run, DrawsTraversals, device).draw_traversal(input, rows, steps, reach)
+    save_sheet(drawn, out, columns=steps)
+    typer.echo(str(out))
+
+
+@app.command()
+def arithmetic(
+    run: Run,
+    formula: Annotated[
+        list[str], typer.Argument(parser=text, metavar="TERM [+|- TERM]...", help="Classes, or images, and signs.")
+    ],
+    out: Annotated[Path, typer.Option(help="The picture: each term, and last the result.")] = Path("arithmetic.png"),
+    device: Device = "auto",
+) -> None:
+    """Add and subtract the codes of images.
+
+    A term is a class of the run, by name or number (the mean code of its training images), or else an image file, a
+    folder, an idx file, a bundled set (the mean code of its images). Signs stand apart, between spaces. The picture has
+    the image of each term, in order, and last that of the result.
+
+    \b
+    Examples:
+      seqloom images arithmetic runs/vae 8 - 3 + 1
+      seqloom images arithmetic runs/autoencoder "Ankle boot" - Sneaker + mine.png --out higher.png
+    """
+    from seqloom.reports.pictures import save_sheet
+    from seqloom.runs.trained import AddsCodes
+
+    terms = _terms(formula)
+    model = load_able(run, AddsCodes, device)
+    drawn = model.arithmetic([(sign, model.term(name)) for sign, name in terms])
+    save_sheet(drawn, out, columns=len(drawn))
+    typer.echo(str(out))
+
+
+def _terms(formula: list[str]) -> list[tuple[int, str]]:
+    """The terms of `A - B + C`, each with its sign, 1 or -1."""
+    from seqloom.errors import UserError
+
+    names, signs = formula[::2], ["+", *formula[1::2]]
+    if len(names) != len(signs) or any(sign not in SIGNS for sign in signs) or any(name in SIGNS for name in names):
+        raise UserError(f"{' '.join(formula)!r} is no sum of terms: write A - B + C, with spaces around the signs")
+    return [(SIGNS[sign], name) for sign, name in zip(signs, names, strict=True)]
 
 
 @app.command()

@@ -15,8 +15,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 if TYPE_CHECKING:
+    from seqloom.data.image_format import NamedImages
     from seqloom.metrics.corpus_scores import Scored
-    from seqloom.runs.trained import Capability
+    from seqloom.runs.trained import Capability, ReadsImages
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change any key of the configuration.")]
@@ -24,6 +25,12 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Input = Annotated[str, typer.Option(help="A text file, one text per line; - is stdin.")]
+Image = Annotated[
+    list[str],
+    typer.Option(
+        "--image", help="Models of images: an image, a folder, an idx file, or a bundled set; may be repeated."
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, max=10**15, help="Another seed, another result.")]
 
 # Upper bounds, far beyond use, so that no slip of the keyboard ends in a lack of memory or of bits.
@@ -44,6 +51,7 @@ def text(value: str) -> str:
 
 
 Able = TypeVar("Able", bound="Capability")
+AbleToo = TypeVar("AbleToo", bound="Capability")
 
 
 def load_able(run: Path | str, capability: type[Able], device: str = "auto", verb: str | None = None) -> Able:
@@ -52,6 +60,36 @@ def load_able(run: Path | str, capability: type[Able], device: str = "auto", ver
     from seqloom.runs.trained import able
 
     return able(load(run, device), capability, verb)
+
+
+def load_reader(
+    run: Path | str, texts: type[Able], images: type[AbleToo], input: str, image: list[str], device: str
+) -> Able | AbleToo:
+    """The model of a run that reads texts, from `input`, or images; the refusal says what it reads instead."""
+    from seqloom.errors import UserError
+    from seqloom.kinds import load
+    from seqloom.runs.trained import able
+
+    model: Any = load(run, device)
+    if isinstance(model, images):
+        if not image or input != "-":
+            raise UserError(f"{run} is a model of images: give it --image FILE, and no --input")
+        return model
+    reader = able(model, texts)
+    if image:
+        raise UserError(f"{run} is a model of kind {model.kind!r}: it reads no --image, but --input FILE")
+    return reader
+
+
+def read_images(model: ReadsImages, image: list[str]) -> NamedImages:
+    """The images of --image; where some have another size than the model reads, that is said on stderr."""
+    named = model.read(image)
+    if named.changed:
+        _, height, width = named.images.shape
+        typer.echo(
+            f"{named.changed:,} of {len(named.names):,} images were brought to {width}×{height} pixels", err=True
+        )
+    return named
 
 
 def first_process() -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seqloom.data.corpora import check_lasting
-from seqloom.data.images import SUFFIXES, Images, fitted, load_images, open_picture, pictures_in, read_pictures
+from seqloom.data.images import Images, Picture, fitted, open_pictures, read_pictures
 from seqloom.data.scenes import load_scenes
 from seqloom.errors import DataError, quoted
 from seqloom.text.reading import is_jsonl, read_columns, read_lines, read_records
@@ -90,23 +90,14 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def open_pictures(source: str | Path) -> Iterator[tuple[str, Image.Image]]:
-    """The pictures of `source`, each with its name: an image file, a folder of them, an idx file, `scenes` or
-    `scenes:test`, or a bundled set of images."""
-    path, (name, _, part) = Path(source), str(source).partition(":")
-    if path.is_file() and path.suffix.lower() in SUFFIXES:
-        yield str(source), open_picture(path)
-    elif path.is_dir():
-        if not pictures_in(path):
-            raise DataError(f"{source} has no PNG or JPEG files")
-        for file in pictures_in(path):
-            yield str(file), open_picture(file)
-    elif path.suffix.lower() in SUFFIXES:
-        raise DataError(f"{source}: there is no such image")
-    else:
-        images = load_scenes(part or "train")[0] if name == SCENES else load_images(source).images
-        for number, image in enumerate(images):
-            yield f"{source}#{number}", Image.fromarray(image)
+def open_pictures_or_scenes(source: str | Path) -> Iterator[Picture]:
+    """The pictures of `source`: `scenes` or `scenes:test`, or what `open_pictures` takes."""
+    name, _, part = str(source).partition(":")
+    if name != SCENES or Path(name).exists():
+        yield from open_pictures(source)
+        return
+    for number, image in enumerate(load_scenes(part or "train")[0]):
+        yield Picture(f"{source}#{number}", Image.fromarray(image))
 
 
 # ---------------------------------------------------------------------------------------------------------- formats

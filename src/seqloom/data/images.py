@@ -66,6 +66,13 @@ class ImageSet(Images):
         labels = None if self.labels is None else self.labels[numbers]
         return ImageSet(self.images[numbers], labels, self.classes)
 
+    def label(self, number: int) -> str | None:
+        """The class of an image by its name, or by its number where classes have no names."""
+        if self.labels is None:
+            return None
+        label = int(self.labels[number])
+        return self.classes[label] if label < len(self.classes) else str(label)
+
     def first(self, count: int, after: int = 0) -> ImageSet:
         """`count` images, or as many as there are, after the first `after`."""
         return self.chosen(slice(after, after + count))
@@ -74,8 +81,19 @@ class ImageSet(Images):
         """The same images with so many pixels in width and height."""
         if self.shape[1:] == (size, size):
             return self
-        pictures = (Image.fromarray(each).resize((size, size), Image.Resampling.BILINEAR) for each in self.images)
-        return replace(self, images=np.stack([np.asarray(picture) for picture in pictures]))
+        colour = self.images.ndim == 4
+        pictures = [stretched(Image.fromarray(each), size, size, colour) for each in self.images]
+        return replace(self, images=np.stack(pictures))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image of any size, by its name."""
+
+    name: str
+    image: Image.Image
+    label: str | None = None
+    """Its class, where it is known."""
 
 
 def look(shape: tuple[int, int, int]) -> str:
@@ -150,14 +168,39 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_folder(folder: Path) -> ImageSet:
-    files = pictures_in(folder)
-    if files:
-        return ImageSet(read_pictures(files), None)
-    classes = {sub.name: found for sub in sorted(folder.iterdir()) if sub.is_dir() and (found := pictures_in(sub))}
+    classes = _by_class(folder)
+    pixels = read_pictures([file for files in classes.values() for file in files])
+    if None in classes:
+        return ImageSet(pixels, None)
+    labels = np.repeat(np.arange(len(classes)), [len(files) for files in classes.values()])
+    return ImageSet(pixels, labels, tuple(map(str, classes)))
+
+
+def _by_class(folder: Path) -> dict[str | None, list[Path]]:
+    """The pictures of a folder: all of no class, or those of each subfolder, which is named after their class."""
+    if files := pictures_in(folder):
+        return {None: files}
+    subfolders = sorted(each for each in folder.iterdir() if each.is_dir())
+    classes: dict[str | None, list[Path]] = {each.name: files for each in subfolders if (files := pictures_in(each))}
     if not classes:
         raise DataError(f"{folder} has no PNG or JPEG files, nor subfolders with any")
-    labels = np.repeat(np.arange(len(classes)), [len(found) for found in classes.values()])
-    return ImageSet(read_pictures([file for found in classes.values() for file in found]), labels, tuple(classes))
+    return classes
+
+
+def open_pictures(source: str | Path) -> Iterator[Picture]:
+    """The pictures of `source` in the sizes that they have: an image file, a folder, an idx file, a bundled set."""
+    path = Path(source)
+    if path.is_dir():
+        for label, files in _by_class(path).items():
+            yield from (Picture(str(file), open_picture(file), label) for file in files)
+    elif path.suffix.lower() in SUFFIXES:
+        if not path.is_file():
+            raise DataError(f"{source}: there is no such image")
+        yield Picture(str(source), open_picture(path))
+    else:
+        images = load_images(source)
+        for number, pixels in enumerate(images.images):
+            yield Picture(f"{source}#{number}", Image.fromarray(pixels), images.label(number))
 
 
 def pictures_in(folder: Path) -> list[Path]:
@@ -198,6 +241,12 @@ def fitted(picture: Image.Image, width: int, height: int, colour: bool) -> NDArr
     left, top = (picture.width - scale * width) / 2, (picture.height - scale * height) / 2
     box = (left, top, left + scale * width, top + scale * height)
     return np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR, box=box))
+
+
+def stretched(picture: Image.Image, width: int, height: int, colour: bool) -> NDArray[np.uint8]:
+    """A whole picture at this size, whatever its proportions: [height, width], or [height, width, 3] in colour."""
+    picture = picture.convert("RGB" if colour else "L")
+    return np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR))
 
 
 def open_picture(file: Path) -> Image.Image:

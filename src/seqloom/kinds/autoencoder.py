@@ -20,7 +20,7 @@ from seqloom.models.latent.autoencoder import Autoencoder
 from seqloom.models.latent.coder import Coder
 from seqloom.models.latent.noise import corrupt
 from seqloom.models.latent.pca import Pca
-from seqloom.runs.code_model import SAMPLES, SHOWN, Codes, TrainedCodeModel, code_map, shown_paths
+from seqloom.runs.code_model import SAMPLES, SHOWN, Codes, Spread, TrainedCodeModel, code_map, shown_paths
 from seqloom.runs.image_model import (
     BATCH,
     ImageAssets,
@@ -66,6 +66,11 @@ class TrainedAutoencoder(TrainedCodeModel, Draws, Denoises):
         """The images of codes [count, size]; their classes do not matter."""
         given = torch.as_tensor(codes, dtype=torch.float32, device=self.device)
         return as_pixels(self.model.decode(given))
+
+    def spread(self, images: ImageSet) -> Spread:
+        """Mean and deviation of the codes of training images; those numbers tell most that vary most."""
+        deviation = self.model.code_factor.norm(dim=1).cpu()  # the covariance is LLᵀ
+        return Spread(deviation.argsort(descending=True).tolist(), self.model.code_mean.cpu(), deviation)
 
     @property
     def noisy(self) -> bool:

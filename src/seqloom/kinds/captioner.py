@@ -14,7 +14,7 @@ from seqloom.config import RunConfig
 from seqloom.config.schema.captioner import CaptionerConfig
 from seqloom.config.schema.data import CaptionData
 from seqloom.data.caption_batches import CaptionBatch, CaptionStore
-from seqloom.data.captions import CaptionedImages, open_pictures
+from seqloom.data.captions import CaptionedImages, open_pictures_or_scenes
 from seqloom.data.image_batches import as_floats
 from seqloom.data.image_format import ImageFormat
 from seqloom.data.images import fitted
@@ -225,7 +225,7 @@ def _pictures(images: Sequence[str | Path | Image.Image]) -> Iterator[Image.Imag
         if isinstance(image, Image.Image):
             yield image
         else:
-            yield from (picture for _, picture in open_pictures(image))
+            yield from (picture.image for picture in open_pictures_or_scenes(image))
 
 
 KIND = CaptionerKind()

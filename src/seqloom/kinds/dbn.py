@@ -36,7 +36,7 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps, saving
-from seqloom.runs.trained import DrawsClasses, Pixels
+from seqloom.runs.trained import Classified, DrawsClasses, EmbedsImages, LabelsImages, Pixels
 from seqloom.training import build_objective, load_model_weights, read_metrics
 from seqloom.training.checkpoints import WEIGHTS, load_weights
 from seqloom.training.energy import UpDown
@@ -52,7 +52,7 @@ UP_DOWN, FINE_TUNING = "up-down", "fine-tuning"
 Images = Split[ImageSet]
 
 
-class TrainedDbn(TrainedEnergyModel, DrawsClasses):
+class TrainedDbn(TrainedEnergyModel, DrawsClasses, LabelsImages, EmbedsImages):
     """A deep belief network, and the classifier that was made of it, if one was."""
 
     model: DeepBeliefNetwork
@@ -93,6 +93,8 @@ class TrainedDbn(TrainedEnergyModel, DrawsClasses):
     @torch.inference_mode()
     def log_prob(self, images: ImageSet | Pixels) -> NDArray[np.float64]:
         """A lower bound of log p of each image in nats; log Z of the top machine is kept in the run folder."""
+        if not self.config.model.pretrain:
+            raise UserError(f"{self.path} is a classifier alone, and has no density: train it with model.pretrain=true")
         log_z = self.normaliser().log_z
         with seeded(0):
             return as_array([self.model.bound(rows, log_z, SAMPLES) for rows in self.rows(images)])
@@ -107,16 +109,33 @@ class TrainedDbn(TrainedEnergyModel, DrawsClasses):
         return self.normaliser_of(self.model.top)
 
     @torch.inference_mode()
-    def predict(self, images: ImageSet | Pixels) -> list[str]:
-        """The class of each image: by the fine-tuned classifier, or by the top machine where there is none."""
+    def log_probs(self, images: ImageSet | Pixels) -> NDArray[np.float32]:
+        """log p of every class for each image, [images, classes]: by the fine-tuned classifier, or by the top machine
+        where there is none."""
         if self.classifier is not None:
-            batches = all_batches(self.checked(images), BATCH, read_as(self.data.values))
-            parts = [self.classifier.log_probs(batch.images.to(self.device)).argmax(1) for batch in batches]
-        elif self.model.classes:
-            parts = [self.model.predict(rows) for rows in self.rows(images)]
-        else:
+            return as_array([self.classifier.log_probs(each) for each in self._grey(images)])
+        if not self.model.classes:
             raise UserError(f"{self.path} knows no classes: set model.labels=true or model.fine_tuning.epochs")
-        return [self.images.classes[number] for number in torch.cat(parts).tolist()]
+        return as_array([self.model.log_probs(rows) for rows in self.rows(images)])
+
+    def classify(self, images: ImageSet | Pixels) -> list[Classified]:
+        """The likeliest class of each image, and the probabilities of all."""
+        return Classified.by_rows(self.images.classes, np.exp(self.log_probs(images)))
+
+    @torch.inference_mode()
+    def transform(self, images: ImageSet | Pixels, layer: int = -1) -> NDArray[np.float32]:
+        """The means of a layer of hidden units, the last one if not given: features for other tasks, [images, units].
+
+        They are those of the network; of the classifier, where nothing else was trained.
+        """
+        if self.classifier is not None and not self.config.model.pretrain:
+            return as_array([self.classifier.means(each)[layer] for each in self._grey(images)])
+        return as_array([self.model.means(rows)[layer] for rows in self.rows(images)])
+
+    def _grey(self, images: ImageSet | Pixels) -> list[Tensor]:
+        """Images as the classifier reads them, some hundred at a time."""
+        batches = all_batches(self.checked(images), BATCH, read_as(self.data.values))
+        return [batch.images.to(self.device) for batch in batches]
 
     def figures(self, source: str | None = None) -> dict[str, Scored]:
         """The lower bound of the log-likelihood with its error bars, and the share of wrong classes if it knows any."""
@@ -130,17 +149,16 @@ class TrainedDbn(TrainedEnergyModel, DrawsClasses):
                 "log_likelihood_bound", mean, self.model.top, begin, f"{BOUND}; {self.signature}"
             )
         if held_out.labels is not None and (self.classifier is not None or self.model.classes):
-            labels = [self.images.classes[number] for number in held_out.labels.tolist()]
-            wrong = sum(a != b for a, b in zip(self.predict(held_out), labels, strict=True))
+            wrong = float((self.log_probs(held_out).argmax(1) != held_out.labels).mean())
             how = "fine-tuned classifier" if self.classifier is not None else "classes of the top machine"
-            figures["error"] = Scored(100 * wrong / len(labels), self.signed("% of images", how))
+            figures["error"] = Scored(100 * wrong, self.signed("% of images", how))
         return figures
 
     @torch.inference_mode()
     def _arriving(self, rows: Tensor) -> Tensor:
         """What the top machine sees of images, with the classes that it finds likeliest."""
         with seeded(0):
-            labels = self.model.predict(rows) if self.model.classes else None
+            labels = self.model.log_probs(rows).argmax(1) if self.model.classes else None
             return self.model.joined(self.model.rise(rows)[-1], labels)
 
 
@@ -166,15 +184,16 @@ class Dbn(ImageKind[ImageAssets, TrainedDbn]):
 
     def build(self, config: RunConfig, assets: ImageAssets) -> DeepBeliefNetwork:
         part: DbnConfig = config.model
-        return DeepBeliefNetwork(layer_sizes(part, assets.images), len(assets.images.classes) if part.labels else 0)
+        classes = len(assets.images.classes) if part.labels else 0
+        return DeepBeliefNetwork(layer_sizes(part, assets.images), classes, part.visible == "gaussian")
 
     def stages(self, work: Work[Images, ImageAssets]) -> Iterator[Steps]:
         part: DbnConfig = work.config.model
         network: DeepBeliefNetwork = work.model.to(work.processes.device)
         if part.pretrain:
             for layer in range(len(part.sizes)):
-                mean = arriving(work.data.train, network, layer, work.config.data).mean(0).cpu()
-                machine = layer_machine(network, layer, mean)
+                inputs = arriving(work.data.train, network, layer, work.config.data).cpu()
+                machine = layer_machine(network, layer, inputs)
                 yield layer_stage(work, network, layer, machine)
                 network.take(layer, machine)
             if part.up_down.epochs:

@@ -31,7 +31,7 @@ from seqloom.metrics.frechet import class_counts, nearest
 from seqloom.metrics.judges import Judge, PixelComponents, compare_images
 from seqloom.models.adversarial.diagnostics import divergence_bound, generator_gradients, made_logits
 from seqloom.models.adversarial.gan import Gan
-from seqloom.models.latent.paths import Way, path_between
+from seqloom.models.latent.paths import REACH, Way, path_between, traversal
 from seqloom.runs.engine import InnerRun, load
 from seqloom.runs.image_model import (
     BATCH,
@@ -44,7 +44,7 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Stage, Steps
-from seqloom.runs.trained import ClassifiesImages, DrawsClasses, DrawsPaths, HasPlayers, Pixels, able
+from seqloom.runs.trained import ClassifiesImages, DrawsClasses, DrawsPaths, DrawsTraversals, HasPlayers, Pixels, able
 from seqloom.training import read_metrics
 from seqloom.training.adversarial import Adversarial
 
@@ -77,7 +77,7 @@ class GanAssets(ImageAssets):
     judge: Path | None = None
 
 
-class TrainedGan(TrainedImageModel, DrawsClasses, DrawsPaths, HasPlayers):
+class TrainedGan(TrainedImageModel, DrawsClasses, DrawsPaths, DrawsTraversals, HasPlayers):
     """A generator, and the discriminator that it learned from."""
 
     model: Gan
@@ -112,9 +112,31 @@ class TrainedGan(TrainedImageModel, DrawsClasses, DrawsPaths, HasPlayers):
 
     def draw_paths(self, source: str | None, paths: int, steps: int, way: Way) -> Pixels:
         """Between samples: there is no way from an image back to its noise."""
-        if source is not None:
-            raise UserError(f"{self.path} cannot encode images: leave --input out, and paths go from sample to sample")
+        self._refuse_images(source, "paths go from sample to sample")
         return self.interpolate(paths, steps, way=way)
+
+    @torch.inference_mode()
+    def traverse(self, rows: int = 8, steps: int = 11, reach: float = REACH, seed: int = 0) -> Pixels:
+        """A sample with one number of its noise moved at a time, a row for each of those that change it most: those
+        with the largest mean square of what pixels change by between both ends of the row.
+
+        Of a model that knows classes, a sample of the first.
+        """
+        noise, size = self.model.noise(1, seed)[0].cpu(), self.model.latent
+        spread, label = (torch.zeros(size), torch.ones(size)), 0 if self.model.classes else None
+        ends = traversal(noise, list(range(size)), 2, reach, *spread).flatten(0, 1)
+        low, high = self.decode(ends, label).astype(np.float32).reshape(size, 2, -1).swapaxes(0, 1)
+        order = np.square(high - low).mean(1).argsort()[::-1].tolist()
+        return self.decode(traversal(noise, order[:rows], steps, reach, *spread).flatten(0, 1), label)
+
+    def draw_traversal(self, source: str | None, rows: int, steps: int, reach: float) -> Pixels:
+        """Of a sample: there is no way from an image back to its noise."""
+        self._refuse_images(source, "a sample is shown")
+        return self.traverse(rows, steps, reach)
+
+    def _refuse_images(self, source: str | None, instead: str) -> None:
+        if source is not None:
+            raise UserError(f"{self.path} cannot encode images: leave --input out, and {instead}")
 
     def _numbers(self, labels: Labels, size: int) -> Tensor | None:
         if not self.model.classes:

@@ -27,11 +27,11 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import ClassifiesImages, Pixels
+from seqloom.runs.trained import Classified, ClassifiesImages, EmbedsImages, LabelsImages, Pixels
 from seqloom.training import build_objective
 
 
-class TrainedImageClassifier(TrainedImageModel, ClassifiesImages):
+class TrainedImageClassifier(TrainedImageModel, ClassifiesImages, LabelsImages, EmbedsImages):
     """A classifier of images."""
 
     model: ImageClassifier
@@ -51,9 +51,13 @@ class TrainedImageClassifier(TrainedImageModel, ClassifiesImages):
         """log p of every class for each image, [images, classes]."""
         return np.concatenate([self.model.log_probs(batch.images).cpu().numpy() for batch in self.batches(images)])
 
-    def classify(self, images: ImageSet | Pixels) -> list[str]:
-        """The most probable class of each image."""
-        return [self.images.classes[number] for number in self.log_probs(images).argmax(1)]
+    def classify(self, images: ImageSet | Pixels) -> list[Classified]:
+        """The likeliest class of each image, and the probabilities of all."""
+        return Classified.by_rows(self.images.classes, np.exp(self.log_probs(images)))
+
+    def transform(self, images: ImageSet | Pixels) -> NDArray[np.float32]:
+        """The features of images, as codes for other tasks."""
+        return self.features(images)
 
     def figures(self, source: str | None = None) -> dict[str, Scored]:
         """How many classes are right, and -log p of the right ones."""
@@ -72,7 +76,7 @@ class Classifying(ImageKind[ImageAssets, TrainedImageClassifier]):
     config = ImageClassifierConfig
     assets = ImageAssets
     trained = TrainedImageClassifier
-    next_step = "evaluate {run}"
+    next_step = "predict {run} --image ..."
 
     def prepare(self, config: RunConfig, kept: ImageAssets | None) -> tuple[Split[ImageSet], ImageAssets]:
         data: ImageData = config.data
@@ -101,7 +105,7 @@ class Classifying(ImageKind[ImageAssets, TrainedImageClassifier]):
 
         images = trained.held_out()
         labels = [trained.images.classes[number] for number in labels_of(images, trained.data.train)]
-        predicted = trained.classify(images)
+        predicted = [each.label for each in trained.classify(images)]
         return Report(
             {name: score.value for name, score in trained.figures().items()},
             [labelling_section(label_hits(labels, predicted), [labels], [predicted], [])],

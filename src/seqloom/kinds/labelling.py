@@ -31,7 +31,7 @@ from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import listed
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Embeds, Labels, Trained
+from seqloom.runs.trained import Classified, Embeds, Labels, Trained
 from seqloom.runs.words import start_embedding, words_only
 from seqloom.text.kinds import train_tokenizer
 from seqloom.text.words import WordTokenizer
@@ -61,16 +61,6 @@ class LabellingData(Split[Examples]):
 
 
 # ------------------------------------------------------------------------------------------------------------ trained
-
-
-@dataclass(frozen=True)
-class Classified:
-    """The label of a text."""
-
-    label: str
-    probability: float
-    probabilities: dict[str, float]
-    """Of every label."""
 
 
 @dataclass(frozen=True)
@@ -201,9 +191,7 @@ class TrainedClassifier(TrainedLabeller):
         probabilities = np.empty((len(sentences), len(self.labels)))
         for numbers, batch in sorted_batches(self.encode(sentences), BATCH_TOKENS):
             probabilities[numbers] = self.model.log_probs(batch.to(self.device)).double().exp().cpu().numpy()
-        rows = [dict(zip(self.labels, row, strict=True)) for row in probabilities.tolist()]
-        best = [max(row, key=row.__getitem__) for row in rows]
-        return [Classified(label, row[label], row) for label, row in zip(best, rows, strict=True)]
+        return Classified.by_rows(self.labels, probabilities)
 
     def predict_lines(self, lines: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
         """Label, probability and text of each line; `label`, `probability` and the `probabilities` of all labels."""

@@ -20,14 +20,14 @@ from seqloom.runs.contests import ImageContest
 from seqloom.runs.image_model import ImageAssets, ImageKind, TrainedImageModel, all_images, as_pixels
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Computation, Computed, Stopwatch, saving
-from seqloom.runs.trained import Draws, HasDensity, Pixels
+from seqloom.runs.trained import Draws, EmbedsImages, HasDensity, Pixels
 from seqloom.training import Interrupted, Interrupts, Reporter
 
 SHOWN = 12  # images in a row of a report
 SAMPLES = 60  # images that it draws
 
 
-class TrainedMixture(TrainedImageModel, Draws, HasDensity):
+class TrainedMixture(TrainedImageModel, Draws, HasDensity, EmbedsImages):
     """A mixture of Bernoullis."""
 
     model: BernoulliMixture
@@ -58,6 +58,10 @@ class TrainedMixture(TrainedImageModel, Draws, HasDensity):
     def responsibilities(self, images: ImageSet | Pixels) -> NDArray[np.float32]:
         """p(component | image), [count, components]."""
         return torch.cat([self.model.responsibilities(batch.images) for batch in self.batches(images)]).cpu().numpy()
+
+    def transform(self, images: ImageSet | Pixels) -> NDArray[np.float32]:
+        """The responsibilities of the components, as codes of images."""
+        return self.responsibilities(images)
 
     def figures(self, source: str | None = None) -> dict[str, Scored]:
         """The mean log p of images, and how many components are used by them."""

@@ -23,7 +23,7 @@ from seqloom.runs.energy_model import BURN_IN, WATCHED, TrainedMachine, all_rows
 from seqloom.runs.image_model import ImageAssets, ImageKind, training_images
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Steps
-from seqloom.runs.trained import Pixels
+from seqloom.runs.trained import EmbedsImages, Pixels
 from seqloom.training import build_objective, read_metrics
 from seqloom.training.randomness import seeded
 
@@ -31,7 +31,7 @@ SHOWN = 100  # filters and samples in a report
 MOMENTS = [1, 10, 100, 1000]  # steps after which it shows chains
 
 
-class TrainedRbm(TrainedMachine):
+class TrainedRbm(TrainedMachine, EmbedsImages):
     """A restricted Boltzmann machine."""
 
     model: RestrictedBoltzmannMachine

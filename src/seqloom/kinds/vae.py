@@ -16,10 +16,10 @@ from seqloom.data.images import ImageSet
 from seqloom.data.materials import Split
 from seqloom.errors import ConfigError, UserError
 from seqloom.metrics.corpus_scores import Scored
-from seqloom.models.latent.paths import plane, traversal
+from seqloom.models.latent.paths import REACH, plane
 from seqloom.models.latent.vae import Vae
 from seqloom.models.latent.variational import divergence
-from seqloom.runs.code_model import SAMPLES, SHOWN, STEPS, Codes, TrainedCodeModel, code_map, shown_paths
+from seqloom.runs.code_model import SAMPLES, SHOWN, STEPS, Codes, Spread, TrainedCodeModel, code_map, shown_paths
 from seqloom.runs.contests import ImageContest
 from seqloom.runs.image_model import (
     ImageAssets,
@@ -154,12 +154,10 @@ class TrainedVae(TrainedCodeModel, DrawsClasses, HasDensity):
         sums = [divergence(*self.model.posterior(batch)).sum(0) for batch in self.batches(images)]
         return torch.stack(sums).sum(0).argsort(descending=True).tolist()
 
-    def traverse(self, images: ImageSet, places: int = 8, steps: int = 11) -> Pixels:
-        """The first image with one number of its code moved at a time, a row for each of the most used numbers."""
-        first = images.first(1)
-        code = torch.from_numpy(self.transform(first)[0])
-        codes = traversal(code, self.used(images)[:places], steps).flatten(0, 1)
-        return self.decode(codes, None if first.labels is None else first.labels.repeat(len(codes)))
+    def spread(self, images: ImageSet) -> Spread:
+        """Codes come from a standard normal distribution; those numbers tell most whose divergence is largest."""
+        size = self.model.config.size
+        return Spread(self.used(images), torch.zeros(size), torch.ones(size))
 
     def manifold(self, images: ImageSet, steps: int = SIDE, label: int = 0) -> Pixels:
         """What lies where in the plane of the two most used numbers, the others being 0: [steps * steps, ...]"""
@@ -167,12 +165,6 @@ class TrainedVae(TrainedCodeModel, DrawsClasses, HasDensity):
         places = (order[0], order[1 % len(order)])
         codes = plane(torch.zeros(self.model.config.size), places, steps)
         return self.decode(codes, np.full(len(codes), label) if self.model.classes else None)
-
-    def arithmetic(self, plus: ImageSet, minus: ImageSet, other: ImageSet) -> Pixels:
-        """The image of the mean code of `plus`, less that of `minus`, and that of `other`: [1, height, width]"""
-        first, second, third = (self.transform(images).mean(0) for images in (plus, minus, other))
-        label = None if other.labels is None else other.labels[:1]
-        return self.decode((first - second + third)[None], label)
 
 
 def importance_sampling(samples: int) -> str:
@@ -232,8 +224,8 @@ class VariationalAutoencoding(ImageKind[ImageAssets, TrainedVae]):
             "Codes drawn from the prior": (trained.sample(SAMPLES), SHOWN),
             "Images, and below them their reconstructions": (both, SHOWN),
             "Straight paths between the codes of two images": shown_paths(trained, held_out),
-            "One number of a code moved from -2.5 to 2.5, those first that tell most": (
-                trained.traverse(held_out, steps=STEPS),
+            f"One number of a code moved from -{REACH:g} to {REACH:g}, those first that tell most": (
+                trained.traverse(held_out),
                 STEPS,
             ),
             "The plane of the two numbers that tell most, by quantiles of the prior": (

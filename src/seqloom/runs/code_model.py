@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,11 +13,12 @@ from torch import Tensor
 
 from seqloom.data.image_batches import ImageBatch
 from seqloom.data.images import ImageSet
-from seqloom.errors import DataError
-from seqloom.models.latent.paths import Way, path_between
+from seqloom.data.materials import prepare_images
+from seqloom.errors import DataError, UserError, did_you_mean
+from seqloom.models.latent.paths import REACH, Way, path_between, traversal
 from seqloom.reports.html import Markup
 from seqloom.runs.image_model import TrainedImageModel
-from seqloom.runs.trained import DrawsPaths, Pixels
+from seqloom.runs.trained import AddsCodes, DrawsPaths, DrawsTraversals, EmbedsImages, Pixels
 
 Codes = NDArray[np.float32]
 SHOWN = 12  # images in a row of a report
@@ -26,7 +28,19 @@ STEPS = 11  # images on each of them
 MAPPED = 1000  # codes on a map
 
 
-class TrainedCodeModel(TrainedImageModel, DrawsPaths):
+@dataclass(frozen=True)
+class Spread:
+    """How the numbers of codes are spread over images."""
+
+    order: list[int]
+    """The numbers, those first that tell most of an image."""
+    mean: Tensor
+    """[size]"""
+    deviation: Tensor
+    """[size]"""
+
+
+class TrainedCodeModel(TrainedImageModel, EmbedsImages, DrawsPaths, DrawsTraversals, AddsCodes):
     """Images to codes and back."""
 
     @abstractmethod
@@ -36,6 +50,10 @@ class TrainedCodeModel(TrainedImageModel, DrawsPaths):
     @abstractmethod
     def decode(self, codes: Codes | Tensor, labels: NDArray[np.integer] | None = None) -> Pixels:
         """The images of codes [count, size]."""
+
+    @abstractmethod
+    def spread(self, images: ImageSet) -> Spread:
+        """How the numbers of codes are spread, and which of them tell most of some images."""
 
     @torch.inference_mode()
     def transform(self, images: ImageSet | Pixels) -> Codes:
@@ -62,6 +80,47 @@ class TrainedCodeModel(TrainedImageModel, DrawsPaths):
         if len(images) < 2 * paths:
             raise DataError(f"{paths} paths need {2 * paths} images, and there are {len(images)}: lower --paths")
         return self.interpolate(images.first(paths), images.first(paths, after=paths), steps, way)
+
+    # ----------------------------------------------------------------------------------- one number at a time
+
+    def traverse(self, images: ImageSet, rows: int = 8, steps: int = STEPS, reach: float = REACH) -> Pixels:
+        """The first image with one number of its code moved at a time, a row for each of those that tell most."""
+        first, spread = images.first(1), self.spread(images)
+        code = torch.from_numpy(self.transform(first)[0])
+        codes = traversal(code, spread.order[:rows], steps, reach, spread.mean, spread.deviation).flatten(0, 1)
+        return self.decode(codes, None if first.labels is None else first.labels.repeat(len(codes)))
+
+    def draw_traversal(self, source: str | None, rows: int, steps: int, reach: float) -> Pixels:
+        """Of the first image of `source`, or of the held-out ones."""
+        return self.traverse(self.held_out(source), rows, steps, reach)
+
+    # ---------------------------------------------------------------------------------------------- arithmetic
+
+    def term(self, name: str) -> ImageSet:
+        """The training images of a class, by its name or number; else the images of a file, a folder or a set."""
+        number = self.images.known(name)
+        if number is None:
+            try:
+                return self.read(name).images
+            except DataError as error:
+                meant = did_you_mean(name, self.images.classes)
+                raise UserError(f"{name!r} is no class of {self.path}{meant}, nor are there images: {error}") from error
+        images = prepare_images(self.data).train
+        assert images.labels is not None
+        return images.chosen(np.flatnonzero(images.labels == number))
+
+    def arithmetic(self, terms: Sequence[tuple[int, ImageSet | Pixels]]) -> Pixels:
+        """The image of the mean code of each term, and last that of their sum, each with its sign, 1 or -1.
+
+        A model that is given classes decodes each with its own, and the sum with that of the last term added.
+        """
+        sets = [self.checked(images) for _, images in terms]
+        means = np.stack([self.transform(images).mean(0) for images in sets])
+        signs = np.array([[sign] for sign, _ in terms], np.float32)
+        codes = np.concatenate([means, (signs * means).sum(0, keepdims=True)])
+        last = max(number for number, (sign, _) in enumerate(terms) if sign > 0)
+        labels = [images.labels[0] for images in (*sets, sets[last]) if images.labels is not None]
+        return self.decode(codes, np.array(labels) if len(labels) == len(codes) else None)
 
 
 def shown_paths(trained: TrainedCodeModel, images: ImageSet) -> tuple[Pixels, int]:

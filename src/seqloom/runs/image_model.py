@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from seqloom.config import RunConfig
 from seqloom.config.schema.data import ImageData
 from seqloom.data.image_batches import LEVELS, ImageBatch, Values, all_batches, image_stream
-from seqloom.data.image_format import ImageFormat
-from seqloom.data.images import ImageSet
+from seqloom.data.image_format import ImageFormat, NamedImages
+from seqloom.data.images import ImageSet, open_pictures
 from seqloom.data.materials import Split, held_out_images, prepare_images
 from seqloom.data.stream import Stream
 from seqloom.errors import DataError
@@ -84,6 +84,16 @@ class TrainedImageModel(Trained):
     def held_out(self, source: str | None = None) -> ImageSet:
         """The images of `source`, or the run's test or validation images."""
         return held_out_images(self.data, source)
+
+    def read(self, sources: str | Sequence[str]) -> NamedImages:
+        """Images as the model reads them: of image files, folders, idx files or bundled sets.
+
+        Those of another size are brought to the model's as `data.size` brings them, if the run has one; else they are
+        cut to its proportions first.
+        """
+        named = [sources] if isinstance(sources, str) else sources
+        pictures = (picture for source in named for picture in open_pictures(source))
+        return self.images.read(pictures, stretch=self.data.size is not None)
 
     def checked(self, images: ImageSet | Pixels) -> ImageSet:
         """Images as a set, which must have the size that the model learned."""

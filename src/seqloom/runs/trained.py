@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from seqloom.config import RunConfig
+from seqloom.data.image_format import NamedImages
 from seqloom.errors import UserError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.text.tokenizer import Tokenizer
@@ -63,7 +65,7 @@ class Trained(ABC):
 
     def __getattr__(self, name: str) -> Any:
         """What no class of this run has: a sentence, where other kinds of runs have it."""
-        if any(name in vars(capability) for capability in (*CAPABILITIES, Continues, HasDensity)):
+        if any(name in vars(capability) for capability in (*CAPABILITIES, Continues)):
             raise self.lacking(f"which has no `{name}`")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -184,6 +186,73 @@ class Labels(Capability):
     @abstractmethod
     def predict_lines(self, lines: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
         """For each line what to print, and the same as an object."""
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The label of a text or an image."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    """Of every label."""
+
+    @classmethod
+    def by_rows(cls, labels: Sequence[str], probabilities: NDArray[np.floating]) -> list[Classified]:
+        """The likeliest label of each row of [rows, labels]."""
+        rows = [dict(zip(labels, row, strict=True)) for row in probabilities.tolist()]
+        best = [max(row, key=row.__getitem__) for row in rows]
+        return [cls(label, row[label], row) for label, row in zip(best, rows, strict=True)]
+
+
+class ReadsImages(Capability):
+    """Takes images by their names."""
+
+    @abstractmethod
+    def read(self, sources: str | Sequence[str]) -> NamedImages:
+        """Images as the model reads them: of image files, folders, idx files or bundled sets."""
+
+
+class LabelsImages(ReadsImages):
+    """Says of which class images are."""
+
+    verb = "predict --image"
+
+    @abstractmethod
+    def classify(self, images: Any) -> list[Classified]:
+        """The likeliest class of each image, and the probabilities of all."""
+
+
+class HasDensity(ReadsImages):
+    """Gives images a log-probability, or a bound of it."""
+
+    verb = "score --image"
+    bound: ClassVar[bool] = False
+    """Whether it is a lower bound."""
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """How it is computed, in a form to publish."""
+
+    @property
+    @abstractmethod
+    def signature(self) -> str:
+        """What it is a probability of, in a form to publish."""
+
+    @abstractmethod
+    def log_prob(self, images: Any) -> NDArray[np.float64]:
+        """log p of each image in nats."""
+
+
+class EmbedsImages(ReadsImages):
+    """Gives images vectors: codes, or features for other tasks."""
+
+    verb = "embed --image"
+
+    @abstractmethod
+    def transform(self, images: Any) -> NDArray[np.float32]:
+        """A vector for each image, [images, size], as a step of a scikit-learn pipeline gives them."""
 
 
 class Embeds(Capability):
@@ -334,6 +403,31 @@ class DrawsPaths(Capability):
         """[paths · steps, height, width], path after path: between images of `source`, held-out ones or samples."""
 
 
+class DrawsTraversals(Capability):
+    """Moves one number of a code at a time."""
+
+    verb = "images traverse"
+
+    @abstractmethod
+    def draw_traversal(self, source: str | None, rows: int, steps: int, reach: float) -> Pixels:
+        """[rows · steps, height, width]: a row for each number of the code, those first that matter most, from `reach`
+        deviations below its mean to as many above; of the first image of `source`, a held-out one or a sample."""
+
+
+class AddsCodes(Capability):
+    """Adds and subtracts codes."""
+
+    verb = "images arithmetic"
+
+    @abstractmethod
+    def term(self, name: str) -> Any:
+        """The images that a name means: the training images of a class, or the images of a source."""
+
+    @abstractmethod
+    def arithmetic(self, terms: Sequence[tuple[int, Any]]) -> Pixels:
+        """The image of the mean code of each term, and last that of their sum, each with its sign, 1 or -1."""
+
+
 class ComparesWithReferences(Capability):
     """Writes texts for held-out examples and compares them with what people wrote."""
 
@@ -388,23 +482,6 @@ class HasNormaliser(Capability):
         """log Z(h) at every place of a text."""
 
 
-class HasDensity(Capability):
-    """Gives images a log-probability, or a bound of it."""
-
-    verb = "compare"
-    bound: ClassVar[bool] = False
-    """Whether it is a lower bound."""
-
-    @property
-    @abstractmethod
-    def method(self) -> str:
-        """How it is computed, in a form to publish."""
-
-    @abstractmethod
-    def log_prob(self, images: Any) -> NDArray[np.float64]:
-        """log p of each image in nats."""
-
-
 class ClassifiesImages(Capability):
     """Tells what is on images; models that draw are judged by it."""
 
@@ -441,8 +518,11 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Generates,
     Captions,
     Scores,
+    HasDensity,
     Labels,
+    LabelsImages,
     Embeds,
+    EmbedsImages,
     HasWordVectors,
     DrawsBetweenSentences,
     Draws,
@@ -452,6 +532,8 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Completes,
     Anneals,
     DrawsPaths,
+    DrawsTraversals,
+    AddsCodes,
     ComparesWithReferences,
     HasNgrams,
     HasGradients,

@@ -18,7 +18,6 @@ from seqloom.data.image_batches import ImageBatch
 from seqloom.data.pixel_masks import half
 from seqloom.models.energy.boltzmann import BoltzmannMachine
 from seqloom.models.energy.dbn import DeepBeliefNetwork
-from seqloom.models.energy.draws import bernoulli
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
 from seqloom.training.objectives import Loss, Objective
 
@@ -152,13 +151,10 @@ class UpDown(Objective):
             arrived = model.joined(rising[-1], batch.labels)
             fantasy = model.top.gibbs(arrived, self.config.steps)
             falling = model.fall(fantasy[:, : rising[-1].size(1)])
-            falling.append(bernoulli(model.picture(falling[-1])))
+            falling.append(model.pixels.sample(model.picture(falling[-1])))
             found = [(visible, model.top.hidden_mean(visible)) for visible in (arrived, fantasy)]
             gradients = model.top.contrast(found[0], found[1])
-        wake = [
-            _missed(layer(above), below)
-            for layer, above, below in zip(model.generation, rising[1:], rising, strict=False)
-        ]
+        wake = [-log_prob.sum() for log_prob in model.given_above(rising)]
         asleep = falling[::-1]
         sleep = [
             _missed(layer(below), above)

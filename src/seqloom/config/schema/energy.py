@@ -53,11 +53,7 @@ class RbmConfig(ModelPart):
     def check(self, run: RunConfig) -> None:
         if run.objective.sparsity_cost and self.hidden == "gaussian":
             raise ValueError("objective.sparsity_cost is for bernoulli hidden units: a gaussian unit is never off")
-        if (self.visible == "gaussian") != (run.data.values == "grey"):
-            raise ValueError(
-                f"{self.visible} visible units do not fit data.values {run.data.values}: bernoulli units need "
-                "binary or sampled, gaussian units need grey"
-            )
+        refuse_other_values(self.visible, run)
 
 
 class UpDownConfig(Schema):
@@ -86,15 +82,19 @@ class DbnConfig(ModelPart):
     kind: Literal["dbn"] = "dbn"
     """A deep belief network: machines one on top of another, each trained on what the one below makes of the images
     (Hinton et al. 2006). `training` holds for each of them; `training.steps`, where given, for the other stages too."""
+    visible: Literal["bernoulli", "gaussian"] = "bernoulli"
+    """What a pixel is: on or off (data.values binary or sampled), or a brightness with a learned variance (data.values
+    grey): the first machine is then one of gaussian pixels, and likelihoods are densities."""
     sizes: Annotated[tuple[Size, ...], Field(min_length=1)] = (500, 500, 2000)
     """Hidden units of each machine, the lowest first."""
     pretrain: bool = True
     """Train the machines one by one; without, all weights begin as noise, for comparison."""
     labels: bool = False
     """Classes as units beside the inputs of the top machine: it then draws images of a class. Images need classes."""
-    upper_rate: Annotated[float, Field(gt=0, le=1)] = 0.05
+    upper_rate: Positive = 0.05
     """Learning rate of the machines above the first, as a part of that of `training.optimizer`. They begin as the
-    machine below turned over, where they are large enough, and would forget it at full rate."""
+    machine below turned over, where they are large enough, and would forget it at full rate; over gaussian pixels,
+    which need a low rate, they begin as noise, and take many times that rate."""
     up_down: UpDownConfig = UpDownConfig()
     fine_tuning: FineTuningConfig = FineTuningConfig()
     annealing: AnnealingConfig = AnnealingConfig()
@@ -105,9 +105,11 @@ class DbnConfig(ModelPart):
             raise ValueError("up_down needs two machines at least: add to sizes")
         if not self.pretrain and not self.fine_tuning.epochs:
             raise ValueError("without pretrain nothing is learned unless fine_tuning.epochs is more than 0")
+        if self.visible == "gaussian" and self.labels and len(self.sizes) < 2:
+            raise ValueError("classes stand beside on-off units: with gaussian pixels, add to sizes, or labels=false")
 
     def check(self, run: RunConfig) -> None:
-        refuse_grey(self, run)
+        refuse_other_values(self.visible, run)
 
 
 class BoltzmannConfig(ModelPart):
@@ -125,6 +127,15 @@ class BoltzmannConfig(ModelPart):
 
     def check(self, run: RunConfig) -> None:
         refuse_grey(self, run)
+
+
+def refuse_other_values(visible: str, run: RunConfig) -> None:
+    """Refuse pixels that are not what the visible units of a machine are."""
+    if (visible == "gaussian") != (run.data.values == "grey"):
+        raise ValueError(
+            f"{visible} visible units do not fit data.values {run.data.values}: bernoulli units need "
+            "binary or sampled, gaussian units need grey"
+        )
 
 
 def refuse_grey(model: ModelPart, run: RunConfig) -> None:

@@ -53,6 +53,10 @@ class AutoencoderConfig(ModelPart):
     normal noise added (`gaussian`), or pixels set to 0 or 1 (`salt-and-pepper`)."""
     strength: NonNegative = 0.5
     """The share of pixels that is destroyed, or the standard deviation of normal noise."""
+    code_noise: NonNegative = 0.0
+    """Standard deviation of normal noise that is added to codes in training: what lies around a code must then decode
+    to nearly the same image. It is half of the way to a variational autoencoder, which also keeps codes from growing
+    until the noise is nothing to them."""
     loss: Literal["cross-entropy", "squared-error"] = "cross-entropy"
     """What a reconstruction is judged by; the best answer to both is the mean of the images it could have been."""
 
@@ -83,11 +87,18 @@ class VaeConfig(ModelPart):
     head: Literal["softplus", "log-variance"] = "log-variance"
     """How the encoder gives standard deviations: by a softplus, or as the logarithm of their squares."""
     pixels: Literal["bernoulli", "gaussian"] = "bernoulli"
-    """The distribution of a pixel given the code: 0 or 1, or normal with one learned deviation for all pixels."""
+    """The distribution of a pixel given the code: 0 or 1, or normal with one deviation for all pixels."""
+    deviation: Positive | None = None
+    """The standard deviation of gaussian pixels; learned where none is given. A large one asks less of reconstructions,
+    and leaves less in the codes."""
     conditional: bool = False
     """Encoder and decoder know the class of the image."""
     test_samples: Size = 5000
     """Codes drawn for each image where `log_prob` is estimated."""
+
+    def check_keys(self) -> None:
+        if self.deviation is not None and self.pixels != "gaussian":
+            raise ValueError("deviation is that of gaussian pixels: set pixels to gaussian, or leave it out")
 
 
 class MixtureConfig(ModelPart):

@@ -15,7 +15,8 @@ from seqloom.nn.image_layers import DenseDecoder, DenseEncoder, ImageConvolution
 
 
 class Autoencoder(Coder):
-    """x̂ = σ(g(f(x̃))), x̃ = x or x with noise (Vincent et al. 2008): f gives a code, g an image.
+    """x̂ = σ(g(f(x̃) + ε)), x̃ = x or x with noise (Vincent et al. 2008): f gives a code, g an image; ε is the noise on
+    codes, in training only.
 
     The loss is a sum over pixels, -x log x̂ - (1 - x) log(1 - x̂) or (x - x̂)², against the image without noise.
     """
@@ -40,9 +41,12 @@ class Autoencoder(Coder):
         return torch.sigmoid(self.decoder(codes))
 
     def loss(self, batch: ImageBatch, random: torch.Generator | None = None) -> Tensor:
-        """Of images with noise against the same without, summed over the batch."""
+        """Of images with noise against the same without, summed over the batch; in training, codes have noise too."""
         noisy = corrupt(batch.images, self.config.noise, self.config.strength, random)
-        logits = self.decoder(self.transform(noisy))
+        codes = self.transform(noisy)
+        if self.training and self.config.code_noise:
+            codes = codes + self.config.code_noise * torch.randn_like(codes)
+        logits = self.decoder(codes)
         if self.config.loss == "cross-entropy":
             return F.binary_cross_entropy_with_logits(logits.float(), batch.images, reduction="sum")
         return F.mse_loss(torch.sigmoid(logits.float()), batch.images, reduction="sum")

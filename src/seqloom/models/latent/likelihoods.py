@@ -35,11 +35,15 @@ class BernoulliPixels(nn.Module):
 
 
 class GaussianPixels(nn.Module):
-    """Pixels around μ with one learned deviation s: log p = Σ -(x - μ)² / 2s² - log s - ½ log 2π, μ by the decoder."""
+    """Pixels around μ with one deviation s: log p = Σ -(x - μ)² / 2s² - log s - ½ log 2π, μ by the decoder.
 
-    def __init__(self) -> None:
+    Where no deviation is given, it is learned.
+    """
+
+    def __init__(self, deviation: float | None = None) -> None:
         super().__init__()
-        self.log_deviation = nn.Parameter(torch.tensor(-1.0))
+        begin = -1.0 if deviation is None else math.log(deviation)
+        self.log_deviation = nn.Parameter(torch.tensor(begin), requires_grad=deviation is None)
 
     def log_prob(self, decoded: Tensor, images: Tensor) -> Tensor:
         """[..., channels, height, width] twice -> [...]"""

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-REACH = 0.05  # a map of the plane goes from this quantile to the opposite one
+REACH = 3.0  # a traversal goes so many deviations down and up
+QUANTILE = 0.05  # a map of the plane goes from this one to the opposite one
 
 
 Way = Literal["linear", "spherical"]
@@ -41,17 +42,21 @@ def spherical(first: Tensor, second: Tensor, steps: int) -> Tensor:
     return torch.where(flat, linear(first, second, steps), arc / sine.masked_fill(flat, 1.0))
 
 
-def traversal(code: Tensor, places: list[int], steps: int, reach: float = 2.5) -> Tensor:
-    """One number of a code [size] at a time moved from -reach to reach: [places, steps, size]"""
+def traversal(code: Tensor, places: list[int], steps: int, reach: float, mean: Tensor, deviation: Tensor) -> Tensor:
+    """One number of a code [size] at a time moved from `reach` deviations below its mean to as many above.
+
+    mean, deviation: of each number, [size]. Gives [places, steps, size].
+    """
     moved = code.expand(len(places), steps, -1).clone()
+    way = torch.linspace(-reach, reach, steps).to(code)
     for row, place in enumerate(places):
-        moved[row, :, place] = torch.linspace(-reach, reach, steps)
+        moved[row, :, place] = mean[place] + way * deviation[place]
     return moved
 
 
 def plane(code: Tensor, places: tuple[int, int], steps: int) -> Tensor:
     """A grid over two numbers of a code [size], spaced by the quantiles of the normal prior: [steps * steps, size]"""
-    quantiles = Normal(0.0, 1.0).icdf(torch.linspace(REACH, 1 - REACH, steps)).to(code)
+    quantiles = Normal(0.0, 1.0).icdf(torch.linspace(QUANTILE, 1 - QUANTILE, steps)).to(code)
     grid = code.expand(steps, steps, -1).clone()
     grid[:, :, places[0]] = quantiles.flip(0).unsqueeze(1)
     grid[:, :, places[1]] = quantiles.unsqueeze(0)

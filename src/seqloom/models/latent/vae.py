@@ -27,7 +27,7 @@ class Vae(Variational):
         self.encoder = build_encoder(config.networks, shape)
         self.head = nn.Linear(self.encoder.output_size + classes, 2 * config.size)
         self.decoder = build_decoder(config.networks, config.size + classes, shape)
-        self.pixels = BernoulliPixels() if config.pixels == "bernoulli" else GaussianPixels()
+        self.pixels = BernoulliPixels() if config.pixels == "bernoulli" else GaussianPixels(config.deviation)
 
     def begin(self, mean: Tensor) -> None:
         """Begin with the mean image [channels, height, width]: codes are then learned from the first step on."""
