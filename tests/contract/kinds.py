@@ -37,6 +37,8 @@ VERBS: dict[str, str] = {
     "images complete": "--n 4 --keep left --sweeps 20 --out OUT.png",
     "anneal": "--chains 4 --sweeps 20 --out OUT.png",
     "images interpolate": "--paths 2 --steps 3 --out OUT.png",
+    "images traverse": "--rows 2 --steps 3 --out OUT.png",
+    "images arithmetic": "3 - 5 + 8 --out OUT.png",
     "images draw": "'white left of black' --n 2 --out OUT.png",
     "inspect gradients": "--length 4 --out OUT.svg",
     "inspect ngrams": "--out OUT.svg",
@@ -451,6 +453,13 @@ CASES += [
 DIGITS = ("data.train=digits", "data.test=null")
 DENSE = ("model.networks.sizes=[12]", "model.size=3")
 ANNEALED = ("model.annealing.steps=40", "model.annealing.valid_steps=20")
+CODES = ("embed", "images interpolate", "images traverse", "images arithmetic")
+OF_IMAGES = {
+    "score": "--image digits",
+    "predict": "--image digits",
+    "embed": "--image digits --output OUT.safetensors",
+}
+"""What the verbs of texts are given where a run has images."""
 
 autoencoder = Case(
     "autoencoder",
@@ -459,9 +468,10 @@ autoencoder = Case(
     (*DIGITS, *STEPS, *DENSE),
     sample=ask.images,
     answers=(ask.codes_of_images, ask.figures),
-    verbs=("evaluate", "images sample", "images denoise", "images interpolate"),
+    verbs=("evaluate", "images sample", "images denoise", *CODES),
+    arguments=OF_IMAGES,
 )
-CASES += [autoencoder, autoencoder.variant("denoising", preset="denoising")]
+CASES += [autoencoder, autoencoder.variant("denoising", "model.code_noise=0.5", preset="denoising")]
 
 CASES += [
     Case(
@@ -472,7 +482,8 @@ CASES += [
         at_once=True,
         sample=ask.images,
         answers=(ask.codes_of_images, ask.figures),
-        verbs=("evaluate", "images sample", "images denoise", "images interpolate"),
+        verbs=("evaluate", "images sample", "images denoise", *CODES),
+        arguments=OF_IMAGES,
     )
 ]
 
@@ -484,12 +495,14 @@ vae = Case(
     log_prob=ask.log_probs_of_images,
     sample=ask.images,
     answers=(ask.codes_of_images, ask.figures),
-    verbs=("evaluate", "images sample", "images interpolate"),
+    verbs=("score", "evaluate", "images sample", *CODES),
+    arguments=OF_IMAGES,
 )
 CASES += [
     vae,
     vae.variant("vae-importance", "objective={kind: iwae, samples: 3}", "model.conditional=true"),
     vae.variant("vae-convolution", "model.networks={kind: convolution, channels: [4, 6]}", preset="vae-convolution"),
+    vae.variant("vae-deviation", "data.values=grey", "model.pixels=gaussian", "model.deviation=0.1"),
 ]
 
 CASES += [
@@ -501,16 +514,18 @@ CASES += [
         at_once=True,
         log_prob=ask.log_probs_of_images,
         sample=ask.images,
-        answers=(ask.figures,),
-        verbs=("evaluate", "images sample"),
+        answers=(ask.codes_of_images, ask.figures),
+        verbs=("score", "evaluate", "embed", "images sample"),
+        arguments=OF_IMAGES,
     ),
     Case(
         "image-classifier",
         "image-classifier",
         "image-classifier",
         (*DIGITS, *STEPS, "model.width=8", "model.features=16"),
-        answers=(ask.classes_of_images, ask.figures),
-        verbs=("evaluate",),
+        answers=(ask.classes_of_images, ask.codes_of_images, ask.figures),
+        verbs=("evaluate", "predict", "embed"),
+        arguments=OF_IMAGES,
     ),
 ]
 
@@ -529,7 +544,7 @@ gan = Case(
     needs=("image-classifier",),
     sample=ask.images,
     answers=(ask.figures,),
-    verbs=("evaluate", "images sample", "images interpolate"),
+    verbs=("evaluate", "images sample", "images interpolate", "images traverse"),
 )
 CASES += [
     gan,
@@ -545,7 +560,8 @@ rbm = Case(
     log_prob=ask.log_probs_of_images,
     sample=ask.images,
     answers=(ask.codes_of_images, ask.figures),
-    verbs=("evaluate", "images sample", "images complete", "anneal"),
+    verbs=("score", "evaluate", "embed", "images sample", "images complete", "anneal"),
+    arguments=OF_IMAGES,
 )
 CASES += [
     rbm,
@@ -560,24 +576,27 @@ CASES += [
     rbm.variant("rbm-gaussian", preset="rbm-gaussian"),
 ]
 
-CASES += [
-    Case(
-        "dbn",
-        "dbn",
-        "dbn",
-        (
-            *DIGITS,
-            *STEPS,
-            *ANNEALED,
-            "model.sizes=[30,24]",
-            "model.up_down.epochs=0.2",
-            "model.fine_tuning.epochs=0.2",
-        ),
-        log_prob=ask.log_probs_of_images,
-        sample=ask.images,
-        answers=(ask.figures,),
-        verbs=("evaluate", "images sample"),
+dbn = Case(
+    "dbn",
+    "dbn",
+    "dbn",
+    (
+        *DIGITS,
+        *STEPS,
+        *ANNEALED,
+        "model.sizes=[30,24]",
+        "model.up_down.epochs=0.2",
+        "model.fine_tuning.epochs=0.2",
     ),
+    log_prob=ask.log_probs_of_images,
+    sample=ask.images,
+    answers=(ask.classes_of_images, ask.codes_of_images, ask.figures),
+    verbs=("score", "evaluate", "predict", "embed", "images sample"),
+    arguments=OF_IMAGES,
+)
+CASES += [
+    dbn,
+    dbn.variant("dbn-gaussian", preset="dbn-gaussian"),
     Case(
         "boltzmann",
         "boltzmann",
@@ -586,7 +605,8 @@ CASES += [
         log_prob=ask.log_probs_of_images,
         sample=ask.images,
         answers=(ask.figures, ask.completions_of_images, ask.lowest_states),
-        verbs=("evaluate", "images sample", "images complete", "anneal"),
+        verbs=("score", "evaluate", "images sample", "images complete", "anneal"),
+        arguments={"score": "--image digits"},
     ),
 ]
 CASES += [CASES[-1].variant("boltzmann-conditional", "objective.kind=conditional", "objective.inputs=left")]

@@ -26,6 +26,7 @@ from seqloom.runs.energy_model import TrainedEnergyModel
 from seqloom.runs.image_model import ImageAssets
 from seqloom.runs.trained import DrawsClasses, able
 from seqloom.training import Interrupted, read_metrics
+from seqloom.training.checkpoints import load_weights
 from seqloom.training.trainer import Trainer
 
 SHORT = ["training.steps=6", "training.validate_every=3", "training.log_every=1", "training.device=cpu"]
@@ -114,6 +115,23 @@ def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
         again.sample(2, labels=["ten", "two"])
 
 
+def test_a_network_of_grey_pixels_trains_in_all_its_stages(tmp_path: Path) -> None:
+    """The first machine has gaussian pixels, and the network takes its variances over; the bound is of densities."""
+    trained = seqloom.train("dbn-gaussian", [*DBN, "model.labels=true"], out=tmp_path / "run")
+    again = seqloom.load(tmp_path / "run", "cpu")
+    digits = load_images("digits").images[:5]
+    np.testing.assert_array_equal(trained.log_prob(digits), again.log_prob(digits))
+    assert again.sample(2, steps=3, labels=[3, 7]).shape == (2, 8, 8)
+    stages = list(dict.fromkeys(entry["stage"] for entry in read_metrics(tmp_path / "run")))
+    assert stages == ["layer-1", "layer-2", "up-down", "fine-tuning"]
+    layer = load_weights(tmp_path / "run" / "layer-1" / "model.safetensors")
+    taken = load_weights(tmp_path / "run" / "model.safetensors")
+    assert layer["visible.log_variance"].shape == taken["pixels.log_variance"].shape == (64,)
+    assert (layer["visible.log_variance"] - taken["pixels.log_variance"]).abs().max() < 0.5  # up-down moved it on
+    assert set(again.figures()) >= {"log_likelihood_bound", "error"}
+    assert "pixels grey" in again.figures()["log_likelihood_bound"].signature
+
+
 def test_images_of_a_class_look_like_real_ones_of_it(tmp_path: Path) -> None:
     """Most drawn digits are nearest to a real digit of the class that was asked for; by chance it would be a tenth."""
     annealing = ["model.annealing.steps=50", "model.annealing.valid_steps=20"]
@@ -193,7 +211,10 @@ def test_random_weights_are_a_switch(tmp_path: Path) -> None:
         ("rbm", "data.values=grey", "bernoulli visible units do not fit"),
         ("rbm-gaussian", "model.hidden=gaussian", "both be gaussian"),
         ("rbm-gaussian", "data.values=binary", "gaussian visible units do not fit"),
-        ("dbn", "data.values=grey", "pixels of 0 and 1"),
+        ("dbn", "data.values=grey", "bernoulli visible units do not fit"),
+        ("boltzmann", "data.values=grey", "pixels of 0 and 1"),
+        ("dbn-gaussian", "data.values=sampled", "gaussian visible units do not fit"),
+        ("dbn-gaussian", "model={sizes: [9], labels: true}", "classes stand beside on-off units"),
         ("dbn", "model.sizes=[]", "sizes"),
     ],
 )
