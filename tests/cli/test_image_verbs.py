@@ -110,6 +110,14 @@ def test_codes_of_images(cli: Cli, runs: dict[str, Any], pictures: Path, name: s
     assert list(load_file(file)) == ["vectors"]
 
 
+def test_codes_of_a_layer(cli: Cli, runs: dict[str, Any], pictures: Path, tmp_path: Path) -> None:
+    trained, file = runs["dbn"], tmp_path / "codes.safetensors"
+    cli("embed", trained.path, "--image", pictures / "some", "--layer", "1", "--output", file)
+    expected = trained.transform(trained.read(str(pictures / "some")).images, layer=1)
+    assert expected.shape == (4, 12)
+    np.testing.assert_array_equal(load_file(file)["vectors"], expected)
+
+
 @pytest.mark.parametrize("name", ["vae", "gan"])
 def test_traversals_are_rows_of_steps(cli: Cli, runs: dict[str, Any], name: str, tmp_path: Path) -> None:
     out = tmp_path / "rows.png"
@@ -138,12 +146,15 @@ def test_what_cannot_be_is_said(
     cli: Cli, run: Path, runs: dict[str, Any], pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    codes = ["--output", "codes.safetensors"]
     vae, dbn, gan, file = runs["vae"].path, runs["dbn"].path, runs["gan"].path, pictures / "large.png"
     said = {
         ("score", run, "--image", file): "is a model of kind 'language': it reads no --image, but --input FILE",
         ("score", vae): "is a model of images: give it --image FILE, and no --input",
         ("score", vae, "--image", file, "--input", "lines.txt"): "give it --image FILE, and no --input",
-        ("embed", vae, "--output", "codes.safetensors", "--image", file, "--mix", "top"): "--mix is for the layers",
+        ("embed", vae, *codes, "--image", file, "--mix", "top"): "--mix is for the layers",
+        ("embed", vae, *codes, "--image", file, "--layer", "1"): "not for `seqloom embed --image --layer`",
+        ("embed", dbn, *codes, "--image", "digits", "--layer", "3"): "its hidden layers are 1 to 2",
         ("score", vae, "--image", "gone.png"): "gone.png: there is no such image",
         ("score", gan, "--image", file): "not for `seqloom score`",
         ("predict", vae, "--image", file): "not for `seqloom predict`",

@@ -105,7 +105,9 @@ def test_a_network_trains_draws_classes_and_knows_them(tmp_path: Path) -> None:
     )
     assert {each.label for each in again.classify(digits)} <= set("0123456789")
     assert again.transform(digits).shape == (5, 24)
-    assert again.transform(digits, layer=0).shape == (5, 30)
+    assert again.transform(digits, layer=1).shape == (5, 30)
+    with pytest.raises(UserError, match="no layer 3: its hidden layers are 1 to 2"):
+        again.transform(digits, layer=3)
     assert set(again.figures()) >= {"log_likelihood_bound", "error"}
     assert again.bound
     assert "variational lower bound" in again.method
@@ -214,7 +216,11 @@ def test_random_weights_are_a_switch(tmp_path: Path) -> None:
         ("dbn", "data.values=grey", "bernoulli visible units do not fit"),
         ("boltzmann", "data.values=grey", "pixels of 0 and 1"),
         ("dbn-gaussian", "data.values=sampled", "gaussian visible units do not fit"),
-        ("dbn-gaussian", "model={sizes: [9], labels: true}", "classes stand beside on-off units"),
+        (
+            "dbn-gaussian",
+            "model={kind: dbn, visible: gaussian, sizes: [9], labels: true}",
+            "classes stand beside on-off units",
+        ),
         ("dbn", "model.sizes=[]", "sizes"),
     ],
 )

@@ -88,13 +88,27 @@ def test_verbs_of_its_capabilities_take_it(run: Path, tmp_path: Path, capfd: pyt
 
 
 def test_other_verbs_say_what_it_is_for(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for verb in (("score", run), ("generate", run, "--prompt", "x"), ("predict", run), ("images", "denoise", run)):
+    for verb in (
+        ("embed", run, "--output", "x"),
+        ("generate", run, "--prompt", "x"),
+        ("predict", run),
+        ("images", "denoise", run),
+    ):
         capfd.readouterr()
         assert call(*verb) == 2
         said = capfd.readouterr()
         assert said.out == ""
         assert "is a model of kind 'independent-pixels', which is not for `seqloom" in said.err
-        assert said.err.rstrip().endswith("it is for: evaluate, images sample")
+        assert said.err.rstrip().endswith("it is for: evaluate, score --image, images sample")
+
+
+def test_its_density_is_there_for_score(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    capfd.readouterr()
+    assert call("score", run, "--image", "digits", "--json") == 0
+    *scores, total = map(json.loads, capfd.readouterr().out.splitlines())
+    assert len(scores) == total["images"] == 1797
+    assert total["total_log_prob"] == pytest.approx(sum(each["log_prob"] for each in scores))
+    assert total["method"] == "exact"
 
 
 def test_it_enters_the_ladder(run: Path, tmp_path: Path) -> None:

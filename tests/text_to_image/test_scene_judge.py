@@ -17,6 +17,7 @@ from benchmarks.scene_judge import PLACE, SceneJudge, pictures_of_things, scene_
 
 import seqloom
 from seqloom.data.scenes import NAMES, load_scenes, load_things
+from seqloom.runs.trained import Classified
 
 READER = {"embedding": {"size": 8}, "encoder": {"kind": "gru", "size": 8}}
 PAINTERS = {
@@ -54,9 +55,9 @@ def test_a_judge_looks_at_the_places_of_the_layout() -> None:
     """A classifier that reads a class off the brightness finds each thing where it was put, and nowhere else."""
 
     class Brightness:
-        def classify(self, images: np.ndarray) -> list[str]:
+        def classify(self, images: np.ndarray) -> list[Classified]:
             assert images.shape[1:] == (PLACE, PLACE)
-            return [str(image.max() // 10) for image in images]
+            return [Classified(str(image.max() // 10), 1.0, {}) for image in images]
 
     captions = ["six left of two, above a boot", "four"]
     scenes = scenes_of(captions)

@@ -21,6 +21,10 @@ def embed(
     input: Input = "-",
     image: Image = [],  # noqa: B006 - typer reads the default, nobody changes it
     mix: Annotated[Mix, typer.Option(help="Of words: the mean of the layers, the last one, or all of them.")] = "mean",
+    layer: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of images, from a deep belief network: a layer by its number; else the last."),
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """A vector for each word of each line of a file, from an ELMo run: the same word has another in another context.
@@ -41,11 +45,15 @@ def embed(
 
     model = load_reader(run, Embeds, EmbedsImages, input, image, device)
     if isinstance(model, Embeds):
+        if layer is not None:
+            raise UserError(
+                f"{run} is a model of words: --layer is for images, and --mix chooses among the layers of words"
+            )
         _embed_words(model, input, mix, output)
     elif mix != "mean":
         raise UserError(f"{run} is a model of images: --mix is for the layers of words")
     else:
-        _embed_images(model, image, output)
+        _embed_images(model, image, layer, output)
 
 
 def _embed_words(model: Embeds, input: str, mix: Mix, output: Path) -> None:
@@ -64,11 +72,12 @@ def _embed_words(model: Embeds, input: str, mix: Mix, output: Path) -> None:
     typer.echo(f"{len(lengths):,} lines, {lengths.sum():,} words, vectors of {vectors[0].shape[-1]}: {output}")
 
 
-def _embed_images(model: EmbedsImages, image: list[str], output: Path) -> None:
+def _embed_images(model: EmbedsImages, image: list[str], layer: int | None, output: Path) -> None:
     from seqloom.arrays import write_arrays
+    from seqloom.runs.trained import EmbedsLayers, able
 
+    layered = None if layer is None else able(model, EmbedsLayers)
     images = read_images(model, image).images
-    arrays = {"vectors": model.transform(images)}
-    known = {} if images.labels is None else {"labels": images.labels}
-    write_arrays(output, arrays | known)
-    typer.echo(f"{len(images):,} images, vectors of {arrays['vectors'].shape[1]}: {output}")
+    vectors = model.transform(images) if layered is None else layered.transform(images, layer)
+    write_arrays(output, {"vectors": vectors} | ({} if images.labels is None else {"labels": images.labels}))
+    typer.echo(f"{len(images):,} images, vectors of {vectors.shape[1]}: {output}")

@@ -36,7 +36,7 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps, saving
-from seqloom.runs.trained import Classified, DrawsClasses, EmbedsImages, LabelsImages, Pixels
+from seqloom.runs.trained import Classified, DrawsClasses, EmbedsLayers, LabelsImages, Pixels
 from seqloom.training import build_objective, load_model_weights, read_metrics
 from seqloom.training.checkpoints import WEIGHTS, load_weights
 from seqloom.training.energy import UpDown
@@ -52,7 +52,7 @@ UP_DOWN, FINE_TUNING = "up-down", "fine-tuning"
 Images = Split[ImageSet]
 
 
-class TrainedDbn(TrainedEnergyModel, DrawsClasses, LabelsImages, EmbedsImages):
+class TrainedDbn(TrainedEnergyModel, DrawsClasses, LabelsImages, EmbedsLayers):
     """A deep belief network, and the classifier that was made of it, if one was."""
 
     model: DeepBeliefNetwork
@@ -123,14 +123,19 @@ class TrainedDbn(TrainedEnergyModel, DrawsClasses, LabelsImages, EmbedsImages):
         return Classified.by_rows(self.images.classes, np.exp(self.log_probs(images)))
 
     @torch.inference_mode()
-    def transform(self, images: ImageSet | Pixels, layer: int = -1) -> NDArray[np.float32]:
+    def transform(self, images: ImageSet | Pixels, layer: int | None = None) -> NDArray[np.float32]:
         """The means of a layer of hidden units, the last one if not given: features for other tasks, [images, units].
 
-        They are those of the network; of the classifier, where nothing else was trained.
+        Layers are numbered from 1 on, as the stages are. They are those of the network; of the classifier, where
+        nothing else was trained.
         """
+        layers = len(self.config.model.sizes)
+        layer = layers if layer is None else layer
+        if not 1 <= layer <= layers:
+            raise UserError(f"{self.path} has no layer {layer}: its hidden layers are 1 to {layers}")
         if self.classifier is not None and not self.config.model.pretrain:
-            return as_array([self.classifier.means(each)[layer] for each in self._grey(images)])
-        return as_array([self.model.means(rows)[layer] for rows in self.rows(images)])
+            return as_array([self.classifier.means(each)[layer - 1] for each in self._grey(images)])
+        return as_array([self.model.means(rows)[layer - 1] for rows in self.rows(images)])
 
     def _grey(self, images: ImageSet | Pixels) -> list[Tensor]:
         """Images as the classifier reads them, some hundred at a time."""

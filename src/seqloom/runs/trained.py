@@ -255,6 +255,16 @@ class EmbedsImages(ReadsImages):
         """A vector for each image, [images, size], as a step of a scikit-learn pipeline gives them."""
 
 
+class EmbedsLayers(EmbedsImages):
+    """Gives images vectors of several layers."""
+
+    verb = "embed --image --layer"
+
+    @abstractmethod
+    def transform(self, images: Any, layer: int | None = None) -> NDArray[np.float32]:
+        """As above, of the layer of that number, from 1 on; of the last, if none is given."""
+
+
 class Embeds(Capability):
     """Gives words vectors that depend on their context."""
 
@@ -523,6 +533,7 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     LabelsImages,
     Embeds,
     EmbedsImages,
+    EmbedsLayers,
     HasWordVectors,
     DrawsBetweenSentences,
     Draws,
