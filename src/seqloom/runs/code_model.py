@@ -17,7 +17,7 @@ from seqloom.data.materials import prepare_images
 from seqloom.errors import DataError, UserError, did_you_mean
 from seqloom.models.latent.paths import REACH, Way, path_between, traversal
 from seqloom.reports.html import Markup
-from seqloom.runs.image_model import TrainedImageModel
+from seqloom.runs.image_model import TrainedImageModel, labels_of
 from seqloom.runs.trained import AddsCodes, DrawsPaths, DrawsTraversals, EmbedsImages, Pixels
 
 Codes = NDArray[np.float32]
@@ -106,8 +106,10 @@ class TrainedCodeModel(TrainedImageModel, EmbedsImages, DrawsPaths, DrawsTravers
                 meant = did_you_mean(name, self.images.classes)
                 raise UserError(f"{name!r} is no class of {self.path}{meant}, nor are there images: {error}") from error
         images = prepare_images(self.data).train
-        assert images.labels is not None
-        return images.chosen(np.flatnonzero(images.labels == number))
+        of_class = np.flatnonzero(labels_of(images, self.data.train) == number)
+        if not len(of_class):
+            raise DataError(f"no training image of {self.path} is of class {name!r}: name images of it")
+        return images.chosen(of_class)
 
     def arithmetic(self, terms: Sequence[tuple[int, ImageSet | Pixels]]) -> Pixels:
         """The image of the mean code of each term, and last that of their sum, each with its sign, 1 or -1.

@@ -23,7 +23,7 @@ from seqloom.models.energy.units import (
 from seqloom.models.network import Network
 
 
-class Pixels(nn.Module, ABC):
+class PixelLayer(nn.Module, ABC):
     """What pixels are, given what the layer over them says of each."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Pixels(nn.Module, ABC):
         """Take over what a trained machine knows of pixels, beside their biases."""
 
 
-class OnOffPixels(Pixels):
+class OnOffPixels(PixelLayer):
     """1 with probability σ(a), 0 else."""
 
     def mean(self, said: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class OnOffPixels(Pixels):
         return BernoulliUnits.fitted(inputs.mean(0))
 
 
-class NormalPixels(Pixels):
+class NormalPixels(PixelLayer):
     """A brightness from N(a, σ²), with a variance of each pixel: those of a Gaussian-Bernoulli machine."""
 
     def __init__(self, size: int) -> None:
