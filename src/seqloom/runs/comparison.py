@@ -134,6 +134,8 @@ def _variations(vary: Iterable[str]) -> list[tuple[str, ...]]:
         key, _, values = variation.partition("=")
         if not key or not all(values.split(",")):
             raise UserError(f"--vary {variation}: write a key and its values, e.g. --vary model.features.size=64,128")
+        if key == "seed":
+            raise UserError(f"--vary {variation}: all models are trained with the same seeds; --seeds 3 takes three")
         choices.append([f"{key}={value}" for value in values.split(",")])
     return list(product(*choices))
 
