@@ -177,6 +177,12 @@ CASES += [
     transformer("transformer-sampling", *OWN_WORDS, "objective.choice=sample"),
 ]
 
+BY_NGRAMS = "noise: ngram, run: runs/ngram, samples: 16"
+CASES += [
+    language(preset, SIZE).variant(f"{kind}-ngram", f"model.output={{kind: {kind}, {BY_NGRAMS}}}", needs=("ngram",))
+    for preset, kind in (("lstm", "sampled-softmax"), ("gru", "noise-contrastive"))
+]
+
 ngram = Case(
     "ngram",
     "ngram",

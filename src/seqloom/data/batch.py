@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from seqloom.text.special import BOS, PAD
 
@@ -93,3 +94,13 @@ def shifted(targets: Tensor) -> Tensor:
     inputs[:, 1:] = targets[:, :-1]
     inputs[targets == PAD] = PAD
     return inputs
+
+
+def recent(inputs: Tensor, number: int) -> Tensor:
+    """The last words read at each step of inputs [rows, time], oldest first: [rows, time, number].
+
+    `<pad>` stands for what lies before the first input.
+    """
+    if not number:
+        return inputs.new_empty(*inputs.shape, 0)
+    return F.pad(inputs, (number - 1, 0), value=PAD).unfold(1, number, 1)

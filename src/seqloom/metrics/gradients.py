@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seqloom.data.batch import recent
 from seqloom.data.store import TokenStore
 from seqloom.data.windows import TokenBatch, window_batch
 from seqloom.errors import DataError
@@ -34,9 +35,10 @@ def backward_norms(model: LanguageModel, batch: TokenBatch) -> list[float]:
     """The norms for one batch, nearest first: mean over rows of the norm of the gradient of the last target's loss."""
     vectors = model.embedding(batch.inputs).detach().requires_grad_()
     state = model.features.start(len(vectors), vectors)
+    before = recent(batch.inputs, model.output.history)[:, -1]
     if not isinstance(model.features, Recurrent):
         features, _ = model.features(vectors, state)
-        loss = model.output.loss(features[:, -1], batch.targets[:, -1])
+        loss = model.output.loss(features[:, -1], batch.targets[:, -1], before=before)
         (gradient,) = torch.autograd.grad(loss, vectors)
         return gradient.norm(dim=-1).mean(0).flip(0).tolist()
 
@@ -45,7 +47,7 @@ def backward_norms(model: LanguageModel, batch: TokenBatch) -> list[float]:
         if step:
             remembered.append(list(state.values()))
         features, state = model.features(vectors[:, step : step + 1], state)
-    loss = model.output.loss(features[:, -1], batch.targets[:, -1])
+    loss = model.output.loss(features[:, -1], batch.targets[:, -1], before=before)
     return [_norm(torch.autograd.grad(loss, parts, retain_graph=True)) for parts in [[features], *remembered[::-1]]]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from seqloom.data.batch import shifted
+from seqloom.data.batch import recent, shifted
 from seqloom.models.autoregressive import Autoregressive
 from seqloom.models.network import Network
 from seqloom.nn import Embedding, OutputLayer, State
@@ -58,7 +58,12 @@ class Conditional(Network, Autoregressive):
     def loss(self, reading: Reading, state: State, batch: Any, smoothing: float) -> Tensor:
         """Σ -log p(target) over the targets of a batch, with label smoothing; the reading is of its inputs."""
         features = reading.features.flatten(0, 1).index_select(0, batch.places)
-        return self.output.loss(features, batch.targets.flatten().index_select(0, batch.places), smoothing)
+        targets = batch.targets.flatten().index_select(0, batch.places)
+        before = None
+        if self.output.history:
+            words = recent(shifted(batch.targets), self.output.history)
+            before = words.flatten(0, 1).index_select(0, batch.places)
+        return self.output.loss(features, targets, smoothing, before)
 
     def side_loss(self, encoding: Encoding, batch: Any) -> Tensor | None:
         """What the model learns besides from a batch, a sum over its targets; nothing here."""

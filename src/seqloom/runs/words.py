@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seqloom.arrays import map_arrays
-from seqloom.config.schema.outputs import ClassOutput, OutputConfig, TreeOutput
+from seqloom.config.schema.outputs import ClassOutput, OutputConfig, ProposalConfig, TreeOutput
 from seqloom.errors import CheckpointError, ConfigError, UserError
+from seqloom.models.ngram.model import NgramModel
 from seqloom.models.word_files import read_word2vec
 from seqloom.models.word_vectors import WordVectors
 from seqloom.nn.output import OutputLayout, layout_of
+from seqloom.nn.output.proposals import NgramNoise
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.generation import check_same_tokens
 from seqloom.text.kinds import load_tokenizer
 from seqloom.text.special import SPECIALS
 from seqloom.text.tokenizer import Tokenizer
@@ -26,10 +29,12 @@ CHUNK = 1 << 24  # tokens counted at a time
 
 def word_layout(config: OutputConfig, tokens: NDArray[np.integer], tokenizer: Tokenizer) -> OutputLayout:
     """The layout of an output layer over the tokeniser's words, which stand in `tokens` as training reads them."""
-    vectors = None
+    vectors = ngram = None
     if isinstance(config, ClassOutput | TreeOutput) and config.vectors is not None:
         vectors = _vectors(config.vectors, tokenizer)
-    return layout_of(config, count_words(tokens, tokenizer.size), vectors)
+    if isinstance(config, ProposalConfig) and config.run is not None:
+        ngram = _ngram(config.run, tokenizer)
+    return layout_of(config, count_words(tokens, tokenizer.size), vectors, ngram)
 
 
 def count_words(tokens: NDArray[np.integer], vocabulary_size: int) -> Tensor:
@@ -100,3 +105,29 @@ def _vectors(path: str, tokenizer: Tokenizer) -> Tensor:
         if word in words:
             vectors[number] = words[word]
     return torch.from_numpy(vectors)
+
+
+def _ngram(path: str, tokenizer: Tokenizer) -> OutputLayout:
+    """What output layers need of an n-gram run to draw words from it."""
+    folder = RunFolder.open(Path(path))
+    model = folder.config.model
+    if model.kind != "ngram":
+        raise UserError(f"{path} is a model of kind {model.kind!r}; model.output.run needs an n-gram run")
+    check_same_tokens(load_tokenizer(folder.assets / "tokenizer.json"), path, tokenizer, "this run")
+    ngram = NgramModel.load(folder.weights_file, model.order, tokenizer.size)
+    arrays = {
+        "words": ngram.trie.words,
+        "first": ngram.trie.first.astype(np.int64),
+        "probabilities": np.exp(ngram.log_probs),
+        "weights": np.exp(ngram.backoffs),
+        "levels": np.array(ngram.trie.levels),
+    }
+    layout = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    try:
+        NgramNoise(**layout, noise=torch.ones(tokenizer.size, dtype=torch.float64), share=0.0)
+    except ValueError as error:
+        raise UserError(
+            f"words cannot be drawn from {path} ({error}): train it with model.order=2 or more and an interpolated "
+            f"model.smoothing, modified-kneser-ney for example"
+        ) from None
+    return layout

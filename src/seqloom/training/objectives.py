@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncationObjective
-from seqloom.data.batch import Numbers
+from seqloom.data.batch import Numbers, recent
 from seqloom.data.windows import TokenBatch
 from seqloom.errors import ConfigError
 from seqloom.models.language import LanguageModel
@@ -140,7 +140,7 @@ class MaximumLikelihood(Carrying):
     def forward(self, model: LanguageModel, batch: TokenBatch) -> Loss:
         before = self.before(model, batch)
         features, state = model(self.reads(model, batch.inputs, before), before)
-        likelihood = model.output.loss(features, batch.targets)
+        likelihood = model.output.loss(features, batch.targets, before=recent(batch.inputs, model.output.history))
         self.carried = state.detach() if model.features.carries else None
         total = likelihood + batch.tokens * self.penalty(features)
         return Loss(total, batch.tokens, {"loss": likelihood.detach()})
@@ -184,6 +184,7 @@ class RandomTruncation(Carrying):
                 state = state.map(partial(scale_gradient, factor=1 / keep if kept else 0.0))
             features, state = model(inputs, state)
             pieces.append(features)
-        likelihood = model.output.loss(torch.cat(pieces, dim=1), batch.targets)
+        before = recent(batch.inputs, model.output.history)
+        likelihood = model.output.loss(torch.cat(pieces, dim=1), batch.targets, before=before)
         self.carried = state.detach() if state is not None else None
         return Loss(likelihood, batch.tokens, {"loss": likelihood.detach()})

@@ -69,6 +69,10 @@ class ElmoConfig(ModelPart):
                     "output.tied shares a matrix of word vectors, and model.input.kind=characters has none"
                 )
             self.output = self.output.model_copy(update={"tied": False})
+        if getattr(self.output, "noise", None) == "ngram":
+            raise ValueError(
+                "an n-gram knows the words before, and ELMo reads backwards too: choose another output.noise"
+            )
         if self.cells is not None and self.cells <= self.size:
             raise ValueError(f"cells ({self.cells}) must be more than size ({self.size}), or not given")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from seqloom.config.schema.base import NonNegative, Schema, Size
+from seqloom.config.schema.base import NonNegative, Probability, Schema, Size
 
 
 class SoftmaxOutput(Schema):
@@ -61,18 +61,35 @@ class SampledConfig(Schema):
     """Share the matrix with the embedding (through a projection when the sizes differ)."""
     samples: Size = 1024
     """K: words drawn for each batch, shared by all its targets."""
-    noise: Literal["unigram", "log-uniform"] = "unigram"
+    noise: Literal["unigram", "log-uniform", "ngram"] = "unigram"
     """What they are drawn from: the words' counts to the `power`, or Zipf's law over their ranks."""
     power: Annotated[float, Field(ge=0.0, le=1.0)] = 0.75
     """unigram: 1 draws words as often as they stand in the text, 0 all as often."""
 
 
-class SampledSoftmaxOutput(SampledConfig):
+class ProposalConfig(SampledConfig):
+    """What layers share whose sample may depend on the words before a target."""
+
+    noise: Literal["unigram", "log-uniform", "ngram"] = "unigram"
+    """What they are drawn from: the words' counts to the `power`, Zipf's law over their ranks, or the n-gram model of
+    `run`, which knows the words before: then each target has K draws of its own."""
+    run: str | None = None
+    """ngram: the folder of an n-gram run with the same tokeniser, of order 2 or more. What is needed of it is kept
+    with the assets."""
+    share: Probability = 0.1
+    """ngram: this share of the draws comes from the counts to the `power` all the same, so that any word may come."""
+
+    def check_keys(self) -> None:
+        if (self.noise == "ngram") != (self.run is not None):
+            raise ValueError("noise=ngram and the folder of an n-gram run in run need each other")
+
+
+class SampledSoftmaxOutput(ProposalConfig):
     kind: Literal["sampled-softmax"] = "sampled-softmax"
     """Importance sampling: the normaliser estimated from the sample (Bengio & Senécal 2003; Jean et al. 2015)."""
 
 
-class NoiseContrastiveOutput(SampledConfig):
+class NoiseContrastiveOutput(ProposalConfig):
     kind: Literal["noise-contrastive"] = "noise-contrastive"
     """Noise-contrastive estimation: tell the word from the sample, no normaliser needed (Mnih & Teh 2012)."""
     normaliser: Literal["one", "learned"] = "one"
@@ -82,6 +99,8 @@ class NoiseContrastiveOutput(SampledConfig):
 class NegativeSamplingOutput(SampledConfig):
     kind: Literal["negative-sampling"] = "negative-sampling"
     """Negative sampling, as word2vec has it (Mikolov et al. 2013)."""
+    noise: Literal["unigram", "log-uniform"] = "unigram"
+    """What they are drawn from: the words' counts to the `power`, or Zipf's law over their ranks."""
 
 
 OutputConfig = Annotated[

@@ -15,15 +15,19 @@ class OutputLayer(nn.Module, ABC):
     its weights.
     """
 
+    history = 0
+    """How many of the words before a target `loss` asks for, where its estimate depends on them."""
+
     def __init__(self, input_size: int, vocabulary_size: int) -> None:
         super().__init__()
         self.input_size, self.vocabulary_size = input_size, vocabulary_size
 
-    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, before: Tensor | None = None) -> Tensor:
         """features [..., input_size], targets [...] -> what training minimises, summed over the targets.
 
         -log p(target), or an estimate with its expectation or optimum there. `smoothing` is the share ε of a target
-        that is spread evenly over all words: (1 - ε) · -log p(target) + ε/V · Σ_w -log p(w).
+        that is spread evenly over all words: (1 - ε) · -log p(target) + ε/V · Σ_w -log p(w). before [..., history]:
+        the last words before each target, oldest first, for layers that ask for some.
         """
         loss = -self.log_prob(features, targets).sum()
         if not smoothing:

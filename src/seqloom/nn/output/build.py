@@ -17,7 +17,8 @@ from seqloom.errors import CheckpointError
 from seqloom.nn.output.adaptive import AdaptiveSoftmax, coverage_cutoffs, frequency_ranks
 from seqloom.nn.output.base import OutputLayer
 from seqloom.nn.output.classes import ClassSoftmax, class_biases, frequency_classes, vector_classes
-from seqloom.nn.output.noise import log_uniform_noise, unigram_noise
+from seqloom.nn.output.noise import Noise, log_uniform_noise, unigram_noise
+from seqloom.nn.output.proposals import NgramNoise, nothing_seen
 from seqloom.nn.output.sampled import NegativeSampling, NoiseContrastive, SampledOutput, SampledSoftmax
 from seqloom.nn.output.softmax import Softmax
 from seqloom.nn.output.tree import TreeSoftmax, tree_bias
@@ -34,12 +35,15 @@ OutputLayout = Mapping[str, Tensor]
 names that it has among the layer's weights."""
 
 
-def layout_of(config: OutputConfig, counts: Tensor, vectors: Tensor | None = None) -> OutputLayout:
+def layout_of(
+    config: OutputConfig, counts: Tensor, vectors: Tensor | None = None, ngram: OutputLayout | None = None
+) -> OutputLayout:
     """The layout of a layer that is to be trained; afterwards it stands among the layer's weights.
 
     counts: how often each word stands in the training text, [vocabulary]; vectors: of each word, [vocabulary, size],
-    where the configuration asks for classes or a tree by them. Biases are among it: a model begins as the distribution
-    of the words, which a learning rate fit for the weights would take long to find.
+    where the configuration asks for classes or a tree by them; ngram: the arrays of an n-gram model as `NgramNoise`
+    takes them, where it asks for noise by one. Biases are among it: a model begins as the distribution of the words,
+    which a learning rate fit for the weights would take long to find.
     """
     match config.kind:
         case "softmax":
@@ -63,6 +67,10 @@ def layout_of(config: OutputConfig, counts: Tensor, vectors: Tensor | None = Non
             bias = unigram_noise(counts, 1.0).log().float().sort(descending=True).values
             return {"ranks": frequency_ranks(counts), "cutoffs": torch.tensor(cutoffs), "bias": bias}
         case "sampled-softmax" | "noise-contrastive" | "negative-sampling":
+            if config.noise == "ngram":
+                ngram = ngram or nothing_seen(len(counts))
+                plain = {"noise.noise.probabilities": unigram_noise(counts, config.power)}
+                return plain | {f"noise.{name}": tensor for name, tensor in ngram.items()}
             unigrams = config.noise == "unigram"
             noise = unigram_noise(counts, config.power) if unigrams else log_uniform_noise(counts)
             return {"noise.probabilities": noise}
@@ -104,8 +112,22 @@ def _build(
             ranks, cutoffs = known("ranks", torch.int64, words), known("cutoffs", torch.int64, None)
             return AdaptiveSoftmax(input_size, ranks, cutoffs, known("bias", torch.float32, words), config.shrink)
         case "sampled-softmax" | "noise-contrastive" | "negative-sampling":
-            noise = known("noise.probabilities", torch.float64, words)
-            return SAMPLED[config.kind](config, input_size, noise, embedding)
+            if config.noise == "ngram":
+                plain = known("noise.noise.probabilities", torch.float64, words)
+                noise: Noise | NgramNoise = NgramNoise(
+                    known("noise.words", torch.int32, None),
+                    known("noise.first", torch.int64, None),
+                    known("noise.probabilities", torch.float32, None),
+                    known("noise.weights", torch.float32, None),
+                    known("noise.levels", torch.int64, None),
+                    plain,
+                    config.share,
+                )
+            else:
+                plain = known("noise.probabilities", torch.float64, words)
+                noise = Noise(plain)
+            bias = plain.log().float()  # begins as the noise without a context: normalised
+            return SAMPLED[config.kind](config, input_size, noise, bias, embedding)
         case kind:
             assert_never(kind)
 

@@ -39,7 +39,7 @@ class Softmax(OutputLayer):
         """log Z(h) = log Σ_w exp(score of w): 0 where scores are log-probabilities of their own accord."""
         return exact(self.scores(features)).logsumexp(-1)
 
-    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, before: Tensor | None = None) -> Tensor:
         flat = self.project(features.reshape(-1, self.input_size))
         return cross_entropy(flat, self.weight, self.bias, targets.reshape(-1), smoothing)
 
