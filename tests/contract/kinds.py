@@ -276,6 +276,7 @@ COUPLED = {"kind": "lstm-coupled", "size": 12, "dropout": 0.1}
 GRU = {"kind": "gru", "size": 12, "dropout": 0.1}
 TRANSFORMER = {"kind": "transformer", "size": 16, "layers": 2, "heads": 2, "dropout": 0.1}
 CONVOLUTION = {"kind": "convolution", "size": 12, "layers": 2, "dropout": 0.1}
+POOLED = {"kind": "pooled-convolution", "size": 12, "dropout": 0.1}
 NOTHING = {"kind": "none"}
 COVERAGE = {"kind": "coverage", "size": 8}
 LOCATION = {"kind": "location", "size": 8, "filters": 2, "width": 3}
@@ -332,6 +333,8 @@ CASES += [
     pairs("pairs-fed", GRU, {**GRU, "attention": NOTHING, "feed": True, "summary": "sum"}, LINEAR),
     pairs("pairs-coverage", {**GRU, "bidirectional": False}, {**GRU, "attention": COVERAGE}, SMOOTHED),
     pairs("pairs-convolution", CONVOLUTION, CONVOLUTION, EXPONENTIAL),
+    pairs("pairs-pooled", POOLED, TRANSFORMER),
+    pairs("pairs-pooled-plain", {**POOLED, "pooling": "mean"}, {**GRU, "attention": NOTHING}),
     pairs("pairs-transformer", TRANSFORMER, TRANSFORMER),
     pairs("pairs-classes", GRU, GRU, output={"kind": "class-softmax"}),
     pairs("pairs-noise", GRU, TRANSFORMER, SMOOTHED, output={"kind": "noise-contrastive", "samples": 8}),

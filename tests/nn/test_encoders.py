@@ -338,3 +338,78 @@ def test_what_the_library_has_no_kernel_for_is_one_graph_for_the_compiler(name: 
 
     torch.compiler.reset()
     close(torch.compile(memory, backend="eager", fullgraph=True)(sentences()), memory(sentences()))
+
+
+# --------------------------------------------------------------------------------------------------------- pooling
+
+
+POOLED = [("max", 2, 1), ("max", 3, 2), ("mean", 2, 2), ("mean", 3, 1)]
+every_pooling = pytest.mark.parametrize(("pooling", "pool", "layers"), POOLED)
+
+
+def pooling_encoder(pooling: str, pool: int, layers: int) -> Encoder:
+    torch.manual_seed(1)
+    return shaken(build("pooled-convolution", SIZE, pooling=pooling, pool=pool, layers=layers, dropout=0.3))
+
+
+@every_pooling
+@settings(max_examples=20, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    more=st.integers(0, 7),
+    garbage=st.sampled_from([0.0, 1e6, math.inf, math.nan]),
+)
+@torch.no_grad()
+def test_pooling_never_takes_padding_in(
+    pooling: str, pool: int, layers: int, lengths: list[int], more: int, garbage: float
+) -> None:
+    encoder = pooling_encoder(pooling, pool, layers)
+    vectors = sentences(len(lengths), max(lengths) + more, SIZE)
+    for row, length in enumerate(lengths):
+        vectors[row, length:] = garbage
+    together = encoder(vectors, torch.tensor(lengths))
+    for row, length in enumerate(lengths):
+        places = math.ceil(length / pool**layers)
+        alone = encoder(vectors[row : row + 1, :length], torch.tensor([length]))
+        assert alone.memory.shape == (1, places, SIZE)
+        assert together.mask[row].tolist() == [place < places for place in range(together.memory.size(1))]
+        close(together.memory[row, :places], alone.memory[0])
+        assert not together.memory[row, places:].any()
+        close(together.last[row], alone.last[0])
+
+
+@every_pooling
+def test_pooling_is_that_of_the_library_after_each_convolution(pooling: str, pool: int, layers: int) -> None:
+    encoder = pooling_encoder(pooling, pool, layers)
+    vectors = sentences(size=SIZE)
+    encoding = encoder(vectors, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        hidden = encoder.positions.embed(vectors[row : row + 1, :length], 0).transpose(1, 2)
+        for layer in encoder.layers:
+            linear, gate = nn.functional.conv1d(hidden, layer.weight, layer.bias, padding=1).chunk(2, 1)
+            hidden = (hidden + linear * gate.sigmoid()) * 0.5**0.5
+            library = nn.MaxPool1d if pooling == "max" else nn.AvgPool1d
+            options = {} if pooling == "max" else {"count_include_pad": False}
+            hidden = library(pool, ceil_mode=True, **options)(hidden)
+        close(encoding.memory[row, : hidden.size(2)], hidden[0].t())
+        close(encoding.last[row], hidden[0].amax(1) if pooling == "max" else hidden[0].mean(1))
+
+
+@every_pooling
+def test_pooling_learns_in_bfloat16_and_is_one_graph_for_the_compiler(pooling: str, pool: int, layers: int) -> None:
+    encoder = pooling_encoder(pooling, pool, layers)
+    leaf = sentences(size=SIZE).requires_grad_()
+    encoding = encoder(leaf, LENGTHS)
+    (encoding.memory.square().sum() + encoding.last.sum()).backward()
+    assert leaf.grad is not None
+    real = torch.arange(PLACES) < LENGTHS.unsqueeze(1)
+    assert not leaf.grad[~real].any()
+    assert (leaf.grad[real].abs().sum(-1) > 0).float().mean() > 0.9
+    torch.compiler.reset()
+    compiled = torch.compile(lambda vectors: encoder(vectors, LENGTHS).memory, backend="eager", fullgraph=True)
+    close(compiled(leaf), encoding.memory)
+    encoder.float().train()
+    with torch.autocast("cpu", torch.bfloat16):
+        trained = encoder(leaf.float(), LENGTHS)
+    (trained.memory.float().square().sum() + trained.last.float().sum()).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())

@@ -117,6 +117,11 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         """
         decoding = decoding or Decoding(**options)
         decoding = replace(decoding, strategy=decoding.strategy or "beam")
+        if decoding.replace_unknown and self.model.encoder.stride > 1:
+            raise UserError(
+                f"{self.path} looks at several words of a source at once (model.encoder.kind=pooled-convolution): "
+                "it cannot replace unknown words by the one it looked at"
+            )
         sources = listed(sources)
         encoded, words = self._encode(sources)
         search = Search(
@@ -133,7 +138,8 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
             numbers, longest = job
             batch = search.drafts(numbers, decoding.limits(longest))
             if search.looks:
-                batch = [[_without_padding(draft, encoded) for draft in several] for several in batch]
+                stride = self.model.encoder.stride
+                batch = [[_without_padding(draft, encoded, stride) for draft in several] for several in batch]
             if decoding.coverage_penalty > 0:
                 batch = [_covering(several, decoding)[: decoding.n_best] for several in batch]
             return batch
@@ -211,7 +217,9 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         shown = None
         if attention:
             target = open_words.tokens(self.target_tokenizer, tokens, words)
-            shown = AttentionMap([*pieces, SPECIALS[EOS]], target, draft.weights, log_prob, source, text)
+            read, stride = [*pieces, SPECIALS[EOS]], self.model.encoder.stride
+            places = [" ".join(read[first : first + stride]) for first in range(0, len(read), stride)]
+            shown = AttentionMap(places, target, draft.weights, log_prob, source, text)
         return Translation(text, log_prob, len(draft.hypothesis.tokens), shown)
 
     # --------------------------------------------------------------------------------------------------- scoring
@@ -310,9 +318,10 @@ def validation_batches(pairs: EncodedPairs) -> Iterator[PairBatch]:
     return (batch for _, batch in sorted_batches(pairs, VALIDATED))
 
 
-def _without_padding(draft: Draft, sources: Ragged) -> Draft:
-    """The draft with the weights of the places that its source has, where others of the batch are longer."""
-    return replace(draft, weights=draft.weights[:, : len(sources[draft.number])])
+def _without_padding(draft: Draft, sources: Ragged, stride: int) -> Draft:
+    """The draft with the weights of the places that its source has, one for `stride` words, where others of the batch
+    are longer."""
+    return replace(draft, weights=draft.weights[:, : -(-len(sources[draft.number]) // stride)])
 
 
 def _covering(several: list[Draft], decoding: Decoding) -> list[Draft]:

@@ -10,7 +10,13 @@ from seqloom.nn.decoders.base import Decoder
 from seqloom.nn.decoders.convolution import ConvolutionDecoder
 from seqloom.nn.decoders.recurrent import AttentiveDecoder, LookFirstDecoder, PlainDecoder
 from seqloom.nn.decoders.transformer import SecondLook, TransformerDecoder
-from seqloom.nn.encoders import ConvolutionEncoder, Encoder, RecurrentEncoder, TransformerEncoder
+from seqloom.nn.encoders import (
+    ConvolutionEncoder,
+    Encoder,
+    PooledConvolutionEncoder,
+    RecurrentEncoder,
+    TransformerEncoder,
+)
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.feedforward import FeedForward
 from seqloom.nn.recurrent import Recurrent
@@ -41,6 +47,8 @@ def build_encoder(config: seq2seq.EncoderConfig, input_size: int) -> Encoder:
             return RecurrentEncoder(config, input_size)
         case seq2seq.ConvolutionEncoderConfig():
             return ConvolutionEncoder(config, input_size)
+        case seq2seq.PooledConvolutionEncoderConfig():
+            return PooledConvolutionEncoder(config, input_size)
         case seq2seq.TransformerEncoderConfig():
             return TransformerEncoder(config, input_size)
 

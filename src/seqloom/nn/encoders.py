@@ -14,7 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.config.schema.seq2seq import ConvolutionEncoderConfig, RecurrentEncoderConfig, RecurrentKind
+from seqloom.config.schema.seq2seq import (
+    ConvolutionEncoderConfig,
+    PooledConvolutionEncoderConfig,
+    RecurrentEncoderConfig,
+    RecurrentKind,
+)
 from seqloom.config.schema.transformer import WordTransformer
 from seqloom.errors import ConfigError
 from seqloom.nn.dropout import Dropout, VariationalDropout
@@ -31,7 +36,7 @@ class Encoding:
     """What an encoder knows of a batch of source sentences."""
 
     memory: Tensor
-    """[batch, places, size]: one vector per source word, zeros where padding is."""
+    """[batch, places, size]: one vector per source word, or per `stride` of them; zeros where padding is."""
     mask: Tensor
     """[batch, places]: True where a real word stands."""
     last: Tensor
@@ -45,18 +50,23 @@ class Encoder(nn.Module, ABC):
     """Reads padded rows of vectors; a kind of encoder says how in `read`, and what sums a row up in `summary`."""
 
     output_size: int
+    stride = 1
+    """How many words a place of the memory stands for."""
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Encoding:
         """vectors [batch, places, input_size], of which row b has lengths[b] ≥ 1 real ones, then padding."""
-        mask = torch.arange(vectors.size(1), device=vectors.device) < lengths.unsqueeze(1)
-        padding = ~mask.unsqueeze(-1)
-        vectors = vectors.masked_fill(padding, 0.0)
-        memory = self.read(vectors, mask).masked_fill(padding, 0.0)
+        mask = real_places(vectors.size(1), lengths)
+        vectors = vectors.masked_fill(~mask.unsqueeze(-1), 0.0)
+        memory = self.read(vectors, mask)
+        if self.stride > 1:
+            lengths = -(-lengths // self.stride)
+            mask = real_places(memory.size(1), lengths)
+        memory = memory.masked_fill(~mask.unsqueeze(-1), 0.0)
         return Encoding(memory, mask, self.summary(memory, lengths), self.values(vectors, memory))
 
     @abstractmethod
     def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """vectors [batch, places, input_size], zeros where mask [batch, places] is False -> [batch, places,
+        """vectors [batch, places, input_size], zeros where mask [batch, places] is False -> [batch, places / stride,
         output_size], of which the padding's may be anything finite."""
 
     def summary(self, memory: Tensor, lengths: Tensor) -> Tensor:
@@ -67,6 +77,11 @@ class Encoder(nn.Module, ABC):
         """`Encoding.values`, of the vectors that were read and the memory made of them; the padding's may be anything
         finite."""
         return None
+
+
+def real_places(places: int, lengths: Tensor) -> Tensor:
+    """Which of so many places are no padding, [batch, places], in rows of these lengths [batch]."""
+    return torch.arange(places, device=lengths.device) < lengths.unsqueeze(1)
 
 
 class OneWay(nn.Module):
@@ -155,17 +170,14 @@ class RecurrentEncoder(Encoder):
         return torch.cat([ahead, memory[:, 0, self.ahead_size :]], dim=-1)
 
 
-class ConvolutionEncoder(Encoder):
-    """Gated convolutions over the words around each place (Gehring et al. 2017, https://arxiv.org/abs/1705.03122).
+class GatedConvolutions(Encoder):
+    """What encoders of gated convolutions share.
 
-    h_l = (h_{l-1} + GLU_l(h_{l-1})) · √½, where GLU(X) = (X∗W + b) ⊗ σ(X∗V + c) sees (kernel - 1) / 2 places on either
-    side, zeros beyond the ends of the sentence; the factor keeps the variance of the sum.
-
-    Attention looks at the last h, and gives back (h + h_0) · √½: what stands around a place, and the word itself with
-    its position (section 3.3; the factor is ours, as for the other sums).
+    GLU(X) = (X∗W + b) ⊗ σ(X∗V + c) sees (kernel - 1) / 2 places on either side, zeros beyond the ends of the sentence,
+    and a layer gives (X + GLU(X)) · √½; the factor keeps the variance of the sum.
     """
 
-    def __init__(self, config: ConvolutionEncoderConfig, input_size: int) -> None:
+    def __init__(self, config: ConvolutionEncoderConfig | PooledConvolutionEncoderConfig, input_size: int) -> None:
         super().__init__()
         size, kernel = config.size, config.kernel
         if kernel % 2 == 0:
@@ -181,20 +193,74 @@ class ConvolutionEncoder(Encoder):
             nn.Conv1d(size, 2 * size, kernel, padding=kernel // 2) for _ in range(config.layers)
         )
 
+    def embed(self, vectors: Tensor) -> Tensor:
+        """h_0: the words, and where they stand."""
+        return self.positions.embed(self.project(vectors), 0)
+
+    def convolve(self, layer: nn.Module, hidden: Tensor, mask: Tensor) -> Tensor:
+        """A layer's step: [batch, size, places], of which mask [batch, places] says what is real."""
+        inputs = self.dropout(hidden).masked_fill(~mask.unsqueeze(1), 0.0)  # padding must not be carried into words
+        return (hidden + F.glu(layer(inputs), dim=1)) * HALF
+
+
+class ConvolutionEncoder(GatedConvolutions):
+    """Gated convolutions over the words around each place (Gehring et al. 2017, https://arxiv.org/abs/1705.03122).
+
+    h_l = (h_{l-1} + GLU_l(h_{l-1})) · √½
+
+    Attention looks at the last h, and gives back (h + h_0) · √½: what stands around a place, and the word itself with
+    its position (section 3.3; the factor is ours, as for the other sums).
+    """
+
     def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        padding = ~mask.unsqueeze(1)
         hidden = self.embed(vectors).transpose(1, 2)  # [batch, size, places]
         for layer in self.layers:
-            inputs = self.dropout(hidden).masked_fill(padding, 0.0)  # a convolution must not carry padding into words
-            hidden = (hidden + F.glu(layer(inputs), dim=1)) * HALF
+            hidden = self.convolve(layer, hidden, mask)
         return self.dropout(hidden.transpose(1, 2))
 
     def values(self, vectors: Tensor, memory: Tensor) -> Tensor:
         return (memory + self.embed(vectors)) * HALF
 
-    def embed(self, vectors: Tensor) -> Tensor:
-        """h_0: the words, and where they stand."""
-        return self.positions.embed(self.project(vectors), 0)
+
+class PooledConvolutionEncoder(GatedConvolutions):
+    """Convolutions, each followed by pooling, so that a place of the memory stands for several words (convolution and
+    pooling over sentences: Collobert et al. 2011, https://arxiv.org/abs/1103.0398; Kim 2014).
+
+        h_l = pool((h_{l-1} + GLU_l(h_{l-1})) · √½),   pool(X)_i = max or mean of X_{ki}, ..., X_{ki+k-1}
+
+    A source of S words has a memory of ⌈S / k^L⌉ places, and k^L times less to look at. The last of them may stand for
+    fewer words; padding is never among them. The same over all places is the source in one vector.
+    """
+
+    def __init__(self, config: PooledConvolutionEncoderConfig, input_size: int) -> None:
+        super().__init__(config, input_size)
+        self.pool, self.largest = config.pool, config.pooling == "max"
+        self.stride = config.pool**config.layers
+
+    def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        hidden = self.embed(vectors).transpose(1, 2)  # [batch, size, places]
+        for layer in self.layers:
+            hidden = pooled(self.convolve(layer, hidden, mask), mask, self.pool, self.largest)
+            mask = mask[:, :: self.pool]
+        return self.dropout(hidden.transpose(1, 2))
+
+    def summary(self, memory: Tensor, lengths: Tensor) -> Tensor:
+        mask = real_places(memory.size(1), lengths)
+        return pooled(memory.transpose(1, 2), mask, memory.size(1), self.largest).squeeze(2)
+
+
+def pooled(hidden: Tensor, mask: Tensor, width: int, largest: bool) -> Tensor:
+    """The largest, or the mean, of the real ones of every `width` places; 0 where all are padding.
+
+    hidden [batch, size, places], mask [batch, places] -> [batch, size, ⌈places / width⌉]
+    """
+    more = -mask.size(1) % width
+    windows = F.pad(hidden, (0, more)).unflatten(2, (-1, width))
+    real = F.pad(mask, (0, more)).unflatten(1, (-1, width)).unsqueeze(1)
+    if largest:
+        lowest = torch.finfo(hidden.dtype).min
+        return windows.masked_fill(~real, lowest).amax(3).masked_fill(~real.any(3), 0.0)
+    return windows.masked_fill(~real, 0.0).sum(3) / real.sum(3).clamp(min=1)
 
 
 class TransformerEncoder(TransformerReader, Encoder):

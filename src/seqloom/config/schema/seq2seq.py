@@ -109,13 +109,28 @@ class ConvolutionEncoderConfig(ConvolutionShape):
     """How many places each output of a layer sees; an odd number."""
 
 
+class PooledConvolutionEncoderConfig(ConvolutionShape):
+    kind: Literal["pooled-convolution"] = "pooled-convolution"
+    """Gated convolutions, each followed by pooling, so that the memory is shorter than the source."""
+    layers: Annotated[Layers, Field(le=16)] = 2
+    """Layers; each makes the memory `pool` times shorter."""
+    kernel: Size = 3
+    """How many places each output of a convolution sees; an odd number."""
+    pool: Annotated[Size, Field(ge=2, le=1000)] = 2
+    """How many places become one after each layer."""
+    pooling: Literal["max", "mean"] = "max"
+    """What they become: the largest of each number, or the mean. The same over all places is the whole source in one
+    vector."""
+
+
 class TransformerEncoderConfig(WordTransformer):
     kind: Literal["transformer"] = "transformer"
     """Self-attention in which every word sees all words of its sentence (Vaswani et al. 2017)."""
 
 
 EncoderConfig = Annotated[
-    RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig, Field(discriminator="kind")
+    RecurrentEncoderConfig | ConvolutionEncoderConfig | PooledConvolutionEncoderConfig | TransformerEncoderConfig,
+    Field(discriminator="kind"),
 ]
 
 # ------------------------------------------------------------------------------------------------------ decoders
@@ -239,6 +254,11 @@ class Seq2SeqConfig(WritingConfig):
             raise ValueError(
                 "model.copying copies what the decoder looks at, and with model.decoder.attention.kind=none it looks "
                 "nowhere: choose an attention, or set model.copying.kind to none"
+            )
+        if isinstance(self.encoder, PooledConvolutionEncoderConfig):
+            raise ValueError(
+                "model.copying copies single words, and a place of model.encoder.kind=pooled-convolution is several: "
+                "choose another encoder, or set model.copying.kind to none"
             )
         if run.target_text is not None:
             raise ValueError("copying needs one tokeniser for source and target: leave target_text out")
