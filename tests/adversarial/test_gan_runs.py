@@ -47,7 +47,7 @@ FITTED = [
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier of digits."""
     folder = tmp_path_factory.mktemp("judge") / "run"
-    seqloom.train("image-classifier", [*FITTED, "model.width=8", "model.features=16"], folder)
+    seqloom.train("image-classifier", [*FITTED, "model.encoder.width=8", "model.features=16"], folder)
     return folder
 
 

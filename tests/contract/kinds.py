@@ -527,14 +527,21 @@ CASES += [
         verbs=("score", "evaluate", "embed", "images sample"),
         arguments=OF_IMAGES,
     ),
-    Case(
-        "image-classifier",
-        "image-classifier",
-        "image-classifier",
-        (*DIGITS, *STEPS, "model.width=8", "model.features=16"),
-        answers=(ask.classes_of_images, ask.codes_of_images, ask.figures),
-        verbs=("evaluate", "predict", "embed"),
-        arguments=OF_IMAGES,
+]
+
+image_classifier = Case(
+    "image-classifier",
+    "image-classifier",
+    "image-classifier",
+    (*DIGITS, *STEPS, "model.encoder.width=8", "model.features=16"),
+    answers=(ask.classes_of_images, ask.codes_of_images, ask.figures),
+    verbs=("evaluate", "predict", "embed"),
+    arguments=OF_IMAGES,
+)
+CASES += [
+    image_classifier,
+    image_classifier.variant(
+        "image-classifier-vit", "model.encoder={kind: vit, patch: 2, size: 8, layers: 2, heads: 2, dropout: 0.1}"
     ),
 ]
 

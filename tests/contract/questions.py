@@ -92,6 +92,10 @@ def classes_of_images(trained: Any) -> Any:
     return trained.log_probs(trained.held_out().first(4))
 
 
+def features_of_images(trained: Any) -> Any:
+    return trained.features(trained.held_out().first(4))
+
+
 def tags(trained: Any) -> Any:
     return trained.tag(TEXTS)
 

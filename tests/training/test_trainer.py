@@ -12,7 +12,7 @@ from torch import nn
 
 import seqloom
 from seqloom.config import load_config
-from seqloom.config.schema.image_classifier import ImageClassifierConfig
+from seqloom.config.schema.image_classifier import HalvingEncoderConfig, ImageClassifierConfig
 from seqloom.config.schema.training import AveragingConfig, OptimizerConfig, ScheduleConfig
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
 from seqloom.models.image_classifier import ImageClassifier
@@ -247,7 +247,7 @@ def test_a_triggered_average_is_the_mean_of_the_weights_since_the_trigger() -> N
 
 @pytest.mark.parametrize("kind", ["exponential", "triggered"])
 def test_the_running_statistics_of_batch_normalisation_are_averaged_like_the_weights(kind: str) -> None:
-    model = ImageClassifier(ImageClassifierConfig(width=2, features=2), (1, 8, 8), classes=2)
+    model = ImageClassifier(ImageClassifierConfig(encoder=HalvingEncoderConfig(width=2), features=2), (1, 8, 8), classes=2)
     average = WeightAverage(AveragingConfig.model_validate({"kind": kind}), model)
     average.running = True
     norm = next(each for each in model.modules() if isinstance(each, nn.BatchNorm2d))

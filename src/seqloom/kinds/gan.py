@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seqloom.config import RunConfig
 from seqloom.config.schema.adversarial import GanConfig
-from seqloom.config.schema.image_classifier import ImageClassifierConfig
+from seqloom.config.schema.image_classifier import HalvingEncoderConfig, ImageClassifierConfig
 from seqloom.config.schema.training import OptimizerConfig, ScheduleConfig, TrainingConfig
 from seqloom.data.images import ImageSet, open_picture
 from seqloom.data.materials import Split, prepare_images
@@ -341,7 +341,8 @@ def classifier_config(config: RunConfig) -> RunConfig:
         optimizer=OptimizerConfig(learning_rate=2e-3),
         schedule=ScheduleConfig(kind="cosine", warmup=20),
     )
-    return RunConfig(seed=config.seed, data=config.data, model=ImageClassifierConfig(width=16), training=training)
+    model = ImageClassifierConfig(encoder=HalvingEncoderConfig(width=16))
+    return RunConfig(seed=config.seed, data=config.data, model=model, training=training)
 
 
 def judge_of(run: Path, assets: GanAssets, train: ImageSet, device: str) -> Judge:

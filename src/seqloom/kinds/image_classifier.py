@@ -71,7 +71,7 @@ class TrainedImageClassifier(TrainedImageModel, ClassifiesImages, LabelsImages, 
 
 
 class Classifying(ImageKind[ImageAssets, TrainedImageClassifier]):
-    """A small convolutional network."""
+    """A small network: convolutions, or a vision Transformer."""
 
     config = ImageClassifierConfig
     assets = ImageAssets
