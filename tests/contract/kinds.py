@@ -285,6 +285,8 @@ TEACHER = {"kind": "teacher-forcing"}
 SMOOTHED = {"kind": "teacher-forcing", "coverage": 0.5, "label_smoothing": 0.1}
 LINEAR = {"kind": "scheduled-sampling", "decay": "linear", "begin": 0.9, "choice": "sample"}
 EXPONENTIAL = {"kind": "scheduled-sampling", "decay": "exponential", "begin": 0.8, "end": 0.2}
+ELBO = {"kind": "text-elbo", "warm_up": 0.5, "free_bits": 0.1, "word_dropout": 0.2}
+LATENT = {"kind": "normal", "size": 3, "test_samples": 5}
 CONSTANT = {"kind": "scheduled-sampling", "decay": "constant", "begin": 0.5}
 TRAINING = {"steps": 18, "log_every": 1, "validate_every": 6, "device": "cpu", "optimizer": {"learning_rate": 0.02}}
 
@@ -339,6 +341,8 @@ CASES += [
     pairs("pairs-classes", GRU, GRU, output={"kind": "class-softmax"}),
     pairs("pairs-noise", GRU, TRANSFORMER, SMOOTHED, output={"kind": "noise-contrastive", "samples": 8}),
     pairs("pairs-second-look", TRANSFORMER, {**TRANSFORMER, "attention": LOCATION}),
+    pairs("pairs-latent", GRU, {**GRU, "attention": COVERAGE}, ELBO, latent=LATENT),
+    pairs("pairs-latent-transformer", GRU, TRANSFORMER, ELBO, latent=LATENT),
     pairs("copying", LSTM, {**LSTM, "attention": COVERAGE}, CONSTANT, copying=POINTER),
     pairs("copying-looks-first", GRU, {**GRU, "attends": "before", "attention": COVERAGE}, LINEAR, copying=POINTER),
     pairs("copying-tree", GRU, GRU, output={"kind": "tree-softmax"}, copying=POINTER),

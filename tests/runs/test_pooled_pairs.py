@@ -73,7 +73,7 @@ def test_attention_is_shown_over_groups_of_words(tmp_path: Path) -> None:
 
 
 def test_copying_from_a_pooled_memory_is_refused() -> None:
-    with pytest.raises(ConfigError, match="copies single words, and a place of .*pooled-convolution is several"):
+    with pytest.raises(ConfigError, match=r"copies single words, and a place of .*pooled-convolution is several"):
         seqloom.load_config(
             "seq2seq-attention", ["model.encoder.kind=pooled-convolution", "model.copying.kind=pointer"]
         )

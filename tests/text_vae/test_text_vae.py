@@ -167,7 +167,7 @@ def test_the_bounds_against_quadrature_over_a_code_of_one_number() -> None:
 def test_importance_sampling_in_parts_is_the_same_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = tiny(size=1), batch_of([5, 6, EOS], [7, EOS])
     exact = [quadrature(model, torch.tensor([row]))[0] for row in ([5, 6, EOS], [7, EOS])]
-    monkeypatch.setattr("seqloom.models.text_vae.AT_ONCE", {"cpu": 700 * batch.targets.numel() * 11})
+    monkeypatch.setattr("seqloom.models.coded.AT_ONCE", {"cpu": 700 * batch.targets.numel() * 11})
     torch.manual_seed(0)
     assert model.importance_log_prob(batch, torch.randn(20_000, 2, 1))[0].tolist() == pytest.approx(exact, abs=0.01)
 

@@ -247,7 +247,8 @@ def test_a_triggered_average_is_the_mean_of_the_weights_since_the_trigger() -> N
 
 @pytest.mark.parametrize("kind", ["exponential", "triggered"])
 def test_the_running_statistics_of_batch_normalisation_are_averaged_like_the_weights(kind: str) -> None:
-    model = ImageClassifier(ImageClassifierConfig(encoder=HalvingEncoderConfig(width=2), features=2), (1, 8, 8), classes=2)
+    config = ImageClassifierConfig(encoder=HalvingEncoderConfig(width=2), features=2)
+    model = ImageClassifier(config, (1, 8, 8), classes=2)
     average = WeightAverage(AveragingConfig.model_validate({"kind": kind}), model)
     average.running = True
     norm = next(each for each in model.modules() if isinstance(each, nn.BatchNorm2d))

@@ -65,6 +65,8 @@ def _score_images(model: HasDensity, image: list[str], json: bool) -> None:
 def _score_lines(model: Scores, input: str, json: bool) -> None:
     from seqloom.runs.generation import Score
 
+    if model.estimate:
+        typer.echo(f"log-probabilities by {model.estimate}", err=True)
     total = Score(0.0, 0, 0, 0.0)
     read = 0
     for batch in read_batches(input, 1024):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from seqloom.config import RunConfig
 from seqloom.config.schema.data import PairData
@@ -26,6 +28,7 @@ from seqloom.decoding.side_by_side import side_by_side
 from seqloom.errors import DataError, UserError
 from seqloom.models.build import build_seq2seq
 from seqloom.models.seq2seq import Seq2Seq, Source
+from seqloom.models.variational_pairs import VariationalSeq2Seq
 from seqloom.nn.output import OutputLayout
 from seqloom.reports.attention import AttentionMap
 from seqloom.runs.assets import Assets
@@ -34,13 +37,14 @@ from seqloom.runs.contests import PairContest
 from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import Weighted, language_model, listed, reranked
-from seqloom.runs.stages import Steps
+from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import Scores, Translates
 from seqloom.runs.words import start_embedding, word_layout
 from seqloom.text import open_words
 from seqloom.text.special import EOS, SPECIALS, UNK
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import Context, build_objective
+from seqloom.training.randomness import seeded
 
 VALIDATED = 8192  # tokens validated together, padding counted
 SCORED = 4 * 8192  # tokens scored together, padding counted
@@ -73,7 +77,16 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
     """A sequence-to-sequence model with its tokenisers: sources in, targets and numbers out."""
 
     model: Seq2Seq
-    scored = "first reference of each pair"
+
+    @property
+    def scored(self) -> str:
+        return "; ".join(["first reference of each pair", *([self.estimate] if self.estimate else [])])
+
+    @property
+    def estimate(self) -> str:
+        if not isinstance(self.model, VariationalSeq2Seq):
+            return ""
+        return f"importance sampling, {self.model.samples:,} samples: from below on average"
 
     @property
     def target_tokenizer(self) -> Tokenizer:
@@ -105,7 +118,9 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
     ) -> list[list[Translation]]:
         """The targets of some sources: for each, `n_best`, best first.
 
-        What comes out for a source does not depend on the others. Options are the fields of `Decoding`: strategy (beam
+        What comes out for a source does not depend on the others. Where there is a code between encoder and decoder,
+        searches write what fits the mean of its prior, and each sample has a code of its own; `log_prob` is then that
+        of the text given the code. Options are the fields of `Decoding`: strategy (beam
         search when not given), beam, length_penalty, coverage_penalty, n_best, max_length, replace_unknown, ...
 
         first: the number of the first source when a long list is decoded in pieces; samples depend on it.
@@ -123,11 +138,17 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
                 "it cannot replace unknown words by the one it looked at"
             )
         sources = listed(sources)
+        if isinstance(self.model, VariationalSeq2Seq) and decoding.strategy == "sample" and decoding.n_best > 1:
+            each, several = decoding.n_best, [source for source in sources for _ in range(decoding.n_best)]
+            begins = prefixes if isinstance(prefixes, str) else [prefix for prefix in prefixes for _ in range(each)]
+            flat = self.generate(several, replace(decoding, n_best=1), first * each, fuse, (), begins, attention)
+            rows = [[one for (one,) in flat[row : row + each]] for row in range(0, len(flat), each)]
+            return reranked([""] * len(rows), rows, rerank) if rerank else rows
         encoded, words = self._encode(sources)
         search = Search(
             self.model,
             self._fused(fuse),
-            lambda numbers: Source(*padded(encoded, numbers)),
+            lambda numbers: Source(*padded(encoded, numbers), self._codes(first + numbers, decoding)),
             self._prefixes(prefixes, len(sources)),
             decoding,
             first,
@@ -157,6 +178,12 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
     def translate(self, sources: str | Sequence[str], **options: Any) -> list[str]:
         """The best target of each source, as text."""
         return [several[0].text for several in self.generate(sources, **options)]
+
+    def _codes(self, numbers: Numbers, decoding: Decoding) -> Tensor | None:
+        """The codes of the samples of these numbers within a job; a search has none, and takes the prior's mean."""
+        if isinstance(self.model, VariationalSeq2Seq) and decoding.strategy == "sample":
+            return self.model.prior_codes(numbers.tolist(), decoding.seed)
+        return None
 
     def _encode(self, sources: Sequence[str]) -> tuple[Ragged, list[list[str]]]:
         """The sources as ids, and the words of each that only copying knows."""
@@ -293,12 +320,13 @@ class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
         config, model, materials, assets = work.config, work.model, work.data, work.assets
         data: PairData = config.data
         work.reporter.say(f"training: {materials.train.totals}; validation: {materials.valid.totals}")
+        validate = bounded if isinstance(model, VariationalSeq2Seq) else validated
         context = Context(assets.target_tokenizer or assets.tokenizer, materials.train.references)
         yield Steps(
             model,
             build_objective(config.objective, context),
             Stream(materials.train, materials.train.buckets(data.batch_tokens, work.processes.world), config.seed),
-            lambda: validated(model, validation_batches(materials.valid)),
+            lambda: validate(model, validation_batches(materials.valid)),
             config.training,
         )
 
@@ -316,6 +344,22 @@ class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
 def validation_batches(pairs: EncodedPairs) -> Iterator[PairBatch]:
     """All pairs once, with the first reference of each."""
     return (batch for _, batch in sorted_batches(pairs, VALIDATED))
+
+
+@torch.inference_mode()
+def bounded(model: VariationalSeq2Seq, batches: Iterable[PairBatch]) -> Figures:
+    """-ELBO per token with one code for each pair, the perplexity that it bounds from above, and the parts of the bound
+    per pair. The noise is the same every time."""
+    totals, pairs, tokens = torch.zeros(2, dtype=torch.float64), 0, 0
+    with seeded(0):
+        for batch in batches:
+            reconstruction, divergences = model.elbo(batch.to(model.device))
+            totals += torch.stack([reconstruction.double().sum(), divergences.double().sum()]).cpu()
+            pairs, tokens = pairs + len(batch.targets), tokens + batch.tokens
+    reconstruction, divergence = totals.tolist()
+    loss = (divergence - reconstruction) / tokens
+    parts = {"valid_reconstruction": reconstruction / pairs, "valid_divergence": divergence / pairs}
+    return {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0)), **parts}
 
 
 def _without_padding(draft: Draft, sources: Ragged, stride: int) -> Draft:

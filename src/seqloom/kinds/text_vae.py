@@ -157,8 +157,7 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
 
     def prior(self, numbers: Sequence[int], seed: int = 0) -> Tensor:
         """Codes from the prior, of the samples of these numbers within a job: [numbers, size]"""
-        drawn = [np.random.default_rng([seed, number]).standard_normal(self.model.size) for number in numbers]
-        return torch.from_numpy(np.array(drawn, np.float32).reshape(len(numbers), self.model.size))
+        return self.model.prior_codes(numbers, seed)
 
     def sources(self, numbers: Sequence[int], seed: int) -> Tensor:
         """Codes from the prior."""
@@ -177,25 +176,21 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
 
     # --------------------------------------------------------------------------------------------------- scoring
 
+    @property
+    def estimate(self) -> str:
+        return f"importance sampling, {self.config.model.test_samples:,} samples: from below on average"
+
     def score(self, texts: str | Sequence[str]) -> list[Score]:
         """log p of each text by importance sampling with `model.test_samples` codes, from below on average; the number
         of its tokens and of unknown ones among them."""
-        texts = listed(texts)
+        texts, samples = listed(texts), self.config.model.test_samples
         scores: list[Score | None] = [None] * len(texts)
         for numbers, batch in self._batches(texts):
-            log_prob, known_log_prob = self.model.importance_log_prob(batch, self._noise(batch))
+            log_prob, known_log_prob = self.model.importance_log_prob(batch, self.model.noise_for(batch, samples))
             columns = (log_prob, batch.lengths, (batch.targets == UNK).sum(1), known_log_prob)
             for number, *figures in zip(numbers.tolist(), *(column.tolist() for column in columns), strict=True):
                 scores[number] = Score(*figures)
         return [score for score in scores if score is not None]
-
-    def _noise(self, batch: UnitBatch) -> Tensor:
-        """What codes are drawn by: [test samples, rows, size]. It follows from the text, so that a score depends
-        neither on the moment nor on the texts beside it."""
-        shape = (self.config.model.test_samples, self.model.size)
-        rows = zip(batch.targets.tolist(), batch.lengths.tolist(), strict=True)
-        drawn = [np.random.default_rng(row[:length]).standard_normal(shape, np.float32) for row, length in rows]
-        return torch.from_numpy(np.stack(drawn, axis=1)).to(self.device)
 
     def evaluate(self, files: str | list[str] | None = None) -> Likelihood:
         """The likelihood of files by importance sampling, every unit by itself."""

@@ -157,11 +157,9 @@ def target_likelihood(model: Conditional, batches: Iterable[Any]) -> Likelihood:
     totals = torch.zeros(3, dtype=torch.float64, device=model.device)  # all tokens, the known ones, how many are not
     tokens = 0
     for batch in batches:
-        targets = batch.targets.to(model.device)
-        log_probs = model.token_log_probs(targets, model.source_of(batch))
-        unknown = targets == UNK
-        rows = torch.stack([log_probs.sum(1), log_probs.masked_fill(unknown, 0.0).sum(1), unknown.sum(1)])
-        totals += rows.double().sum(1)
+        batch = batch.to(model.device)
+        log_prob, known = model.target_log_probs(batch)
+        totals += torch.stack([log_prob.sum(), known.sum(), (batch.targets == UNK).sum()])
         tokens += batch.tokens
     everything, known, unknown_tokens = totals.tolist()
     return Likelihood(everything, tokens, tokens, tokens, int(unknown_tokens), known)

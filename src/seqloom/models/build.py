@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from seqloom.config.schema.seq2seq import SelectiveCopying, Seq2SeqConfig
+from seqloom.config.schema.seq2seq import NormalLatent, SelectiveCopying, Seq2SeqConfig
 from seqloom.models.copying import CopyingSeq2Seq, SelectiveSeq2Seq
 from seqloom.models.seq2seq import Seq2Seq
+from seqloom.models.variational_pairs import VariationalSeq2Seq
 from seqloom.nn import Embedding
 from seqloom.nn.build import build_decoder, build_encoder
 from seqloom.nn.output import OutputLayout, build_output
@@ -27,6 +28,9 @@ def build_seq2seq(
     decoder = build_decoder(config.decoder, config.embedding.size, encoder.output_size)
     output = build_output(config.output, decoder.output_size, embedding.vocabulary_size, layout, embedding.weight)
     parts = (source_embedding, encoder, embedding, decoder, output)
+    if isinstance(config.latent, NormalLatent):
+        target_encoder = build_encoder(config.encoder, config.embedding.size)
+        return VariationalSeq2Seq(*parts, target_encoder, config.latent.size, config.latent.test_samples)
     match config.copying:
         case SelectiveCopying(threshold=threshold, weight=weight):
             return SelectiveSeq2Seq(*parts, threshold, weight)

@@ -14,7 +14,7 @@ from seqloom.models.network import Network
 from seqloom.nn import Embedding, OutputLayer, State
 from seqloom.nn.decoders import Decoder, Reading
 from seqloom.nn.encoders import Encoding
-from seqloom.text.special import PAD
+from seqloom.text.special import PAD, UNK
 
 
 class Conditional(Network, Autoregressive):
@@ -110,6 +110,13 @@ class Conditional(Network, Autoregressive):
         """log p of each token given its source and those before it, [batch, time]: natural log, 0 for `<pad>`."""
         reading, state = self._follow(tokens, source)
         return self.judge(reading, state, tokens).masked_fill(tokens == PAD, 0.0)
+
+    def target_log_probs(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """log p of each target of a batch given its source, and the same with the factors of `<unk>` left out: [rows]
+        each, float64."""
+        tokens = batch.targets
+        log_probs = self.token_log_probs(tokens, self.source_of(batch)).double()
+        return log_probs.sum(1), log_probs.masked_fill(tokens == UNK, 0.0).sum(1)
 
     def attention(self, tokens: Tensor, source: Any) -> Tensor:
         """Where the decoder looked when it predicted each of tokens [batch, time]: [batch, time, places]."""

@@ -18,6 +18,8 @@ class Source(NamedTuple):
 
     tokens: Tensor
     lengths: Tensor
+    codes: Tensor | None = None
+    """[batch, size]: of models with a code, in units of its prior; none is the prior's mean."""
 
     @classmethod
     def of(cls, batch: PairBatch) -> Self:
@@ -45,4 +47,4 @@ class Seq2Seq(Conditional):
     def checked(self, source: Any, size: int) -> Source:
         if not isinstance(source, Source) or len(source.tokens) != size:
             raise ValueError("a sequence-to-sequence model starts from a Source, one row for each sequence")
-        return Source(source.tokens.to(self.device), source.lengths.to(self.device))
+        return Source(*(part if part is None else part.to(self.device) for part in source))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -10,18 +9,15 @@ from torch import Tensor, nn
 
 from seqloom.config.schema.text_vae import TextVaeConfig
 from seqloom.data.text_units import UnitBatch
-from seqloom.models.conditional import Conditional
-from seqloom.models.latent.variational import divergence, log_ratio, normal_head
+from seqloom.models.coded import Coded
+from seqloom.models.latent.variational import normal_head
 from seqloom.nn import Embedding
 from seqloom.nn.build import build_decoder, build_encoder
 from seqloom.nn.encoders import Encoding
 from seqloom.nn.output import OutputLayout, build_output
-from seqloom.text.special import UNK
-
-AT_ONCE = {"cpu": 1 << 23, "cuda": 1 << 28}  # probabilities computed together where a sentence has many codes
 
 
-class TextVae(Conditional):
+class TextVae(Coded):
     """p(x) = ∫ N(z; 0, I) Π_t p(x_t | x_<t, z) dz, with q(z | x) = N(z; μ(x), diag σ(x)²) to learn it by
     (Bowman et al. 2016, https://arxiv.org/abs/1511.06349).
 
@@ -58,6 +54,9 @@ class TextVae(Conditional):
 
     # ------------------------------------------------------------------------------------- what `Conditional` asks
 
+    def given(self, batch: UnitBatch, codes: Tensor) -> Tensor:
+        return codes
+
     def source_of(self, batch: UnitBatch) -> Tensor:
         """A code for each row, drawn from q(z | x) as μ + σ ε: gradients flow through μ and σ."""
         mean, deviation = self.posterior(batch)
@@ -72,33 +71,3 @@ class TextVae(Conditional):
         if not isinstance(source, Tensor) or source.shape != (size, self.size):
             raise ValueError(f"a text VAE starts from codes of {self.size} numbers, one row for each sequence")
         return source.to(self.device)
-
-    # --------------------------------------------------------------------------------------------------- bounds
-
-    def elbo(self, batch: UnitBatch) -> tuple[Tensor, Tensor]:
-        """The two parts of the bound: E_q[log p(x | z)] by one draw, [rows], and the divergence of each number of the
-        codes in closed form, [rows, size]. ELBO = the first - the sum of the second."""
-        mean, deviation = self.posterior(batch)
-        codes = mean + deviation * torch.randn_like(mean)
-        return self.log_prob(batch.targets, codes), divergence(mean, deviation)
-
-    def log_weights(self, batch: UnitBatch, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """log w of the codes μ + σ ε with noise ε [samples, rows, size] from N(0, I), and the part of it that comes
-        from `<unk>`: [samples, rows] each."""
-        mean, deviation = self.posterior(batch)
-        codes = mean + deviation * noise
-        ratio = log_ratio(noise, codes, deviation)
-        tokens = batch.targets.repeat(len(noise), 1)  # [samples * rows, time]
-        log_probs = self.token_log_probs(tokens, codes.flatten(0, 1))
-        unknown = log_probs.masked_fill(tokens != UNK, 0.0).sum(1)
-        return ratio + log_probs.sum(1).view_as(ratio), unknown.view_as(ratio)
-
-    @torch.no_grad()
-    def importance_log_prob(self, batch: UnitBatch, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """log p(x) by importance sampling with the weights of this noise, and the same with the factors of `<unk>` left
-        out: [rows] each."""
-        at_once = AT_ONCE.get(self.device.type, AT_ONCE["cpu"])
-        part = max(1, at_once // (batch.targets.numel() * self.vocabulary_size))
-        weights = [self.log_weights(batch, several) for several in noise.split(part)]
-        whole, unknown = (torch.cat(several).double() for several in zip(*weights, strict=True))
-        return whole.logsumexp(0) - math.log(len(noise)), (whole - unknown).logsumexp(0) - math.log(len(noise))

@@ -140,11 +140,9 @@ class TrainedConditional(Trained, ComparesWithReferences):
         """log p of each target given its source, in the order of the numbers that come with the batches."""
         scores: dict[int, Score] = {}
         for numbers, batch in batches:
-            tokens = batch.targets.to(self.device)
-            log_probs = self.model.token_log_probs(tokens, self.model.source_of(batch)).double()
-            unknown = tokens == UNK
-            known = log_probs.masked_fill(unknown, 0.0)
-            columns = (log_probs.sum(1), batch.target_lengths, unknown.sum(1), known.sum(1))
+            batch = batch.to(self.device)
+            log_prob, known = self.model.target_log_probs(batch)
+            columns = (log_prob, batch.target_lengths, (batch.targets == UNK).sum(1), known)
             rows = zip(*(column.tolist() for column in columns), strict=True)
             scores.update(zip(numbers.tolist(), starmap(Score, rows), strict=True))
         return [scores[number] for number in sorted(scores)]

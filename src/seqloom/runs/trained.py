@@ -173,6 +173,11 @@ class Scores(Capability):
 
     verb = "score"
 
+    @property
+    def estimate(self) -> str:
+        """How log p is estimated, where it is not computed; empty where it is exact."""
+        return ""
+
     @abstractmethod
     def score_lines(self, lines: Sequence[str], where: str, first: int) -> list[Any]:
         """A `Score` of each line, the first of which is line number `first` of `where`."""

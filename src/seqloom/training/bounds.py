@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from seqloom.config.schema.objectives import BoundObjective, ElboObjective, ImportanceObjective, TextElboObjective
+from seqloom.data.batch import shifted
+from seqloom.data.pair_batches import PairBatch
 from seqloom.data.text_units import UnitBatch
+from seqloom.models.coded import Coded
 from seqloom.models.latent.variational import divergence
-from seqloom.models.text_vae import TextVae
 from seqloom.text.special import BOS, UNK
 from seqloom.training.objectives import Context, Loss, Objective
 
@@ -55,8 +57,8 @@ class Elbo(Bound):
 
 
 class TextElbo(Bound):
-    """The bound of sentences, where the decoder reads only some of the words before the one it predicts (word dropout,
-    Bowman et al. 2016).
+    """The bound of sentences, or of targets given their sources, where the decoder reads only some of the words before
+    the one it predicts (word dropout, Bowman et al. 2016).
 
     A decoder that reads all words predicts almost as well without the code, and the divergence falls to 0 before the
     code means anything. Warm-up of β, free bits λ and word dropout each make it cheaper to use the code than not.
@@ -64,11 +66,9 @@ class TextElbo(Bound):
 
     config: TextElboObjective
 
-    def forward(self, model: TextVae, batch: UnitBatch) -> Loss:
-        mean, deviation = model.posterior(batch)
-        codes = mean + deviation * torch.randn_like(mean)
-        state = model.begin(model.encode(codes), codes)
-        reading, _ = model(drop_inputs(batch.inputs, self.config.word_dropout), state)
+    def forward(self, model: Coded, batch: UnitBatch | PairBatch) -> Loss:
+        state, mean, deviation = model.draw(batch)
+        reading, _ = model(drop_inputs(shifted(batch.targets), self.config.word_dropout), state)
         return self.bound(model.loss(reading, state, batch, 0.0), mean, deviation, batch.tokens)
 
 

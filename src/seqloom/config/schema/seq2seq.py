@@ -9,7 +9,7 @@ from pydantic import Field
 from seqloom.config.schema.base import Layers, ModelPart, Positive, Probability, Schema, Size
 from seqloom.config.schema.data import PairData
 from seqloom.config.schema.language import EmbeddingConfig
-from seqloom.config.schema.objectives import ScheduledSamplingObjective, TeacherForcingObjective
+from seqloom.config.schema.objectives import ScheduledSamplingObjective, TeacherForcingObjective, TextElboObjective
 from seqloom.config.schema.outputs import OutputConfig, SampledConfig, SoftmaxOutput
 from seqloom.config.schema.transformer import WordTransformer
 
@@ -215,6 +215,27 @@ class SelectiveCopying(Schema):
 CopyConfig = Annotated[NoCopying | PointerCopying | SelectiveCopying, Field(discriminator="kind")]
 
 
+# --------------------------------------------------------------------------------------------------------- codes
+
+
+class NoLatent(Schema):
+    kind: Literal["none"] = "none"
+    """The target follows from the source alone."""
+
+
+class NormalLatent(Schema):
+    kind: Literal["normal"] = "normal"
+    """A code z between encoder and decoder, p(y | x) = ∫ p(z | x) p(y | x, z) dz, with a normal prior that reads the
+    source (Zhang et al. 2016); learned by `objective.kind: text-elbo`."""
+    size: Size = 32
+    """Numbers in a code."""
+    test_samples: Size = 50
+    """Codes drawn for each pair where log p is estimated by importance sampling."""
+
+
+LatentConfig = Annotated[NoLatent | NormalLatent, Field(discriminator="kind")]
+
+
 class ConditionalConfig(ModelPart):
     """What gives sequences a probability given something else, by any decoder."""
 
@@ -236,6 +257,7 @@ class WritingConfig(ConditionalConfig):
 
 class Seq2SeqConfig(WritingConfig):
     learns_from = PairData
+    objectives = (*WritingConfig.objectives, TextElboObjective)
     two_texts = True
 
     kind: Literal["seq2seq"] = "seq2seq"
@@ -245,8 +267,15 @@ class Seq2SeqConfig(WritingConfig):
     encoder: EncoderConfig = RecurrentEncoderConfig()
     decoder: DecoderConfig = RecurrentDecoderConfig()
     copying: CopyConfig = NoCopying()
+    latent: LatentConfig = NoLatent()
 
     def check(self, run: RunConfig) -> None:
+        bound = isinstance(run.objective, TextElboObjective)
+        if bound != (self.latent.kind == "normal"):
+            raise ValueError("model.latent.kind=normal and objective.kind=text-elbo need each other")
+        if bound:
+            self._check_latent()
+            return
         super().check(run)
         if self.copying.kind == "none":
             return
@@ -266,3 +295,13 @@ class Seq2SeqConfig(WritingConfig):
             raise ValueError("objective.label_smoothing is for models without copying: set it to 0")
         if isinstance(self.output, SampledConfig):
             raise ValueError(f"{self.output.kind} learns from few words; copying needs the probabilities of all")
+
+    def _check_latent(self) -> None:
+        """What a bound cannot be had with."""
+        if self.copying.kind != "none":
+            raise ValueError("model.latent is for models without copying: set model.copying.kind to none")
+        if isinstance(self.output, SampledConfig):
+            raise ValueError(
+                f"{self.output.kind} learns from few words, and the bound weighs log p of the words against the KL "
+                "divergence: use softmax, class-softmax, tree-softmax or adaptive-softmax"
+            )
