@@ -80,7 +80,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
 
     @property
     def scored(self) -> str:
-        return "; ".join(["first reference of each pair", *([self.estimate] if self.estimate else [])])
+        return "first reference of each pair" + (f"; {self.estimate}" if self.estimate else "")
 
     @property
     def estimate(self) -> str:

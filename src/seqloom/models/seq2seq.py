@@ -47,4 +47,6 @@ class Seq2Seq(Conditional):
     def checked(self, source: Any, size: int) -> Source:
         if not isinstance(source, Source) or len(source.tokens) != size:
             raise ValueError("a sequence-to-sequence model starts from a Source, one row for each sequence")
-        return Source(*(part if part is None else part.to(self.device) for part in source))
+        tokens, lengths, codes = source
+        moved = None if codes is None else codes.to(self.device)
+        return Source(tokens.to(self.device), lengths.to(self.device), moved)

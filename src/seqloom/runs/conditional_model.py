@@ -113,8 +113,11 @@ class TrainedConditional(Trained, ComparesWithReferences):
     """What `seqloom.load` gives back for a model that writes a text for each source."""
 
     model: Conditional
-    scored: str
-    """Which references the perplexity is of."""
+
+    @property
+    @abstractmethod
+    def scored(self) -> str:
+        """Which references the perplexity is of."""
 
     @property
     def tokenizer(self) -> Tokenizer:

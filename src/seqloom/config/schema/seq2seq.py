@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -239,7 +239,7 @@ LatentConfig = Annotated[NoLatent | NormalLatent, Field(discriminator="kind")]
 class ConditionalConfig(ModelPart):
     """What gives sequences a probability given something else, by any decoder."""
 
-    objectives = (TeacherForcingObjective, ScheduledSamplingObjective)
+    objectives: ClassVar[tuple[type[Schema], ...]] = (TeacherForcingObjective, ScheduledSamplingObjective)
 
     def check(self, run: RunConfig) -> None:
         if run.objective.coverage and not attends(run.model.decoder):
