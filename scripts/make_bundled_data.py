@@ -7,29 +7,49 @@ SOURCE is a folder with one subfolder per corpus, as the originals name their fi
     time_machine/timemachine.txt              tang_poems/tang.jsonl.gz       digits8x8/digits.csv.gz
     tiny_shakespeare/input.txt.gz             tatoeba_cmn_eng/cmn.txt.gz     fashion_mnist/*-ubyte.gz
     english_novels/*.txt.gz                   cmudict/cmudict.gz             sentence_polarity/rt-polarity.*.gz
+    documentation/*.whl                       chitchat/*.whl                 names/*.txt
 
-The words of the novels are counted, to know which are usual, and two novels are taken. Only the standard library is
+The words of the novels are counted, to know which are usual, and two novels are taken. The wheels are those of the
+Python packages that NOTICES.md lists, as pip downloads them; they are read, never run. Only the standard library is
 used, so that the script outlives the package's dependencies.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import gzip
 import hashlib
 import json
 import re
 import struct
+import textwrap
+import warnings
+import zipfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from itertools import groupby, pairwise
 from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "src/seqloom/data/bundled"
 EVERY_NTH_POEM = 10
-SPEAKERS = 4
-EVERY_NTH_SCENE = 16
-LONGEST_TURN = 40
+LONGEST_TURN = 24
+FEWEST_TURNS = 3
+USUAL_IN_BOOKS = 40
+USUAL_IN_CHATS = 60
+SHORTENED = (
+    "don't didn't doesn't can't won't isn't wasn't haven't hasn't aren't couldn't wouldn't shouldn't that's what's you're "
+    "they're how's he's she's you've there's let's I'm I've"
+)
+SPELLED = {  # as people type, and as they would write
+    **{word.replace("'", "").lower(): word for word in SHORTENED.split()},
+    **{"i": "I", "u": "you", "ur": "your", "r": "are", "ya": "you", "yea": "yeah", "ok": "okay", "cuz": "because"},
+    **{"byu": "BYU", "wanna": "want to", "gonna": "going to", "gotta": "got to", "lol": "haha", "lmao": "haha"},
+}
+ASKS = r"(so |and |but )?(what|how|where|who|why|when|which|do|does|did|are|is|can|have|would)('s|'re)? (?!a |cool)"
+DESCRIBED = (12, 80)  # words of a description
+SUMMARISED = (3, 16)  # words of a summary
+ALIKE = 6  # words in a row by which texts are compared
 USUAL_WORDS = 30_000
 CLASSES = 10
 SIDE = 28
@@ -52,8 +72,11 @@ def main() -> None:
     plays = unpacked(source / "tiny_shakespeare/input.txt.gz")
     write(target / "time-machine.txt.gz", novel)
     write(target / "shakespeare.txt.gz", plays)
-    for part, pairs in dialogue(plays.decode()).items():
-        write(target / f"shakespeare-dialogue.{part}.tsv.gz", pairs)
+    for part, records in documentation(source / "documentation").items():
+        write(target / f"docstrings.{part}.jsonl.gz", records)
+    (wheel,) = (source / "chitchat").glob("*.whl")
+    for part, records in conversations(wheel, source / "english_novels", source / "names").items():
+        write(target / f"chitchat.{part}.jsonl.gz", records)
     write(target / "tang-poems.jsonl.gz", poems(source / "tang_poems/tang.jsonl.gz"))
     translations = split_pairs(source / "tatoeba_cmn_eng/cmn.txt.gz")
     for part, pairs in translations.items():
@@ -76,40 +99,172 @@ def main() -> None:
         write(target / f"{name}-labels.idx1.gz", labels)
 
 
-def dialogue(plays: str) -> dict[str, bytes]:
-    """Each turn with the reply to it; every so many scenes are `valid` and as many `test`.
+# ---------------------------------------------------------------------------------------------------------- summaries
 
-    A pair with an overlong side is left out, and of `valid` and `test` a pair of which a side, but for case and
-    punctuation, is a source of `train` ("Ay, my lord.").
+
+def documentation(folder: Path) -> dict[str, bytes]:
+    """Descriptions and one-line summaries of what Python packages hold, parted by a hash of the file they stand in.
+
+    A summary or a description that was there before, but for case and punctuation, is left out, and so is what stands
+    in `valid` and `test` and shares half of its rows of six words with `train`: packages copy from each other.
     """
-    parts: dict[str, list[tuple[str, str]]] = {"train": [], "valid": [], "test": []}
-    for number, scene in enumerate(scenes(turns(plays))):
-        place = number % EVERY_NTH_SCENE
-        part = {EVERY_NTH_SCENE // 2 - 1: "valid", EVERY_NTH_SCENE - 1: "test"}.get(place, "train")
-        parts[part] += [pair for pair in pairwise(scene) if all(0 < len(side.split()) <= LONGEST_TURN for side in pair)]
-    seen = {letters(source) for source, _ in parts["train"]}
+    parts: dict[str, list[dict[str, str]]] = {"train": [], "valid": [], "test": []}
+    seen: set[str] = set()
+    for wheel in sorted(folder.glob("*.whl")):
+        for file, name, text in docstrings(wheel):
+            summary, description = described(text)
+            marks = {letters(summary), letters(description)}
+            if summary and not marks & seen:
+                seen |= marks
+                source = f"{spelled_out(name)}: {description}"
+                parts[part_of(file, 5)].append({"source": source, "target": summary, "file": file})
+    known = {row for record in parts["train"] for row in rows_of_words(record)}
     for part in ("valid", "test"):
-        parts[part] = [pair for pair in parts[part] if not seen & set(map(letters, pair))]
-    return {part: "".join(f"{source}\t{reply}\n" for source, reply in pairs).encode() for part, pairs in parts.items()}
+        parts[part] = [record for record in parts[part] if 2 * len(rows_of_words(record) & known) < len(rows_of_words(record))]
+    return {part: json_lines(in_order_of_a_hash(records)) for part, records in parts.items()}
 
 
-def turns(plays: str) -> list[tuple[str, str]]:
-    """(speaker, words) of every turn, its lines joined; some turns of the original have lost their words."""
-    blocks = [re.split(r":\s*", block, maxsplit=1) for block in re.split(r"\n\n+", plays.strip())]
-    by_speaker = groupby(blocks, key=lambda block: block[0])
-    return [(speaker, " ".join(" ".join(words for _, words in said).split())) for speaker, said in by_speaker]
+def docstrings(wheel: Path) -> Iterator[tuple[str, str, str]]:
+    """(file, name, docstring) of every class and function in a wheel, except for tests and what is of others."""
+    with zipfile.ZipFile(wheel) as archive:
+        for file in sorted(archive.namelist()):
+            if not file.endswith(".py") or re.search(r"(^|/)(_?tests?|testing|_?vendor\w*|_?extern\w*|libs|_lib)(/|\.py)", file):
+                continue
+            with warnings.catch_warnings(action="ignore"):  # old escapes in strings
+                tree = ast.parse(archive.read(file))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    text = ast.get_docstring(node)
+                    if text:
+                        yield file, node.name, text
 
 
-def scenes(said: list[tuple[str, str]]) -> list[list[str]]:
-    """The words of each scene. The original marks none: one begins where no recent speaker is among the next few."""
-    speakers = [speaker for speaker, _ in said]
-    found: list[list[str]] = []
-    for number, (_, words) in enumerate(said):
-        recent, coming = speakers[max(0, number - SPEAKERS) : number], speakers[number : number + SPEAKERS]
-        if not set(recent) & set(coming):
-            found.append([])
-        found[-1].append(words)
-    return found
+def described(text: str) -> tuple[str, str]:
+    """The first line of a docstring and the sentences of prose after it; both empty where one of them is missing."""
+    first, *rest = re.split(r"\n\s*\n", text)
+    summary = plain(first)
+    summary += "" if summary.endswith((".", "!", "?")) else "."
+    sentences: list[str] = []
+    for paragraph in rest:
+        lines = paragraph.splitlines()
+        headed = len(lines) > 1 and re.fullmatch(r"\s*[-=~^]{3,}\s*", lines[1])
+        if headed or re.match(r"\s*(\.\.|:|>>>|[-*] |\w+:?$)", paragraph) or textwrap.dedent(paragraph) != paragraph:
+            break
+        sentences += re.split(r"(?<=[.!?])\s+(?=[A-Z])", plain(paragraph))
+    words: list[str] = []
+    for sentence in sentences:
+        if not is_prose(sentence) or len(words) + len(sentence.split()) > DESCRIBED[1]:
+            break
+        words += sentence.split()
+    fits = SUMMARISED[0] <= len(summary.split()) <= SUMMARISED[1] and len(words) >= DESCRIBED[0]
+    one = is_prose(summary) and not re.search(r"[.!?]\s", summary)
+    return (summary, " ".join(words)) if fits and one else ("", "")
+
+
+def plain(text: str) -> str:
+    """Text without the marks of reStructuredText."""
+    text = re.sub(r"\[\w+\]_", "", text)
+    text = re.sub(r":(?!math)[\w:]+:`~?(?:[^`<]*<)?([^`>]*)>?`", lambda role: role[1].split(".")[-1], text)
+    text = re.sub(r"`([^`<]+?)\s*<[^`]*>`_+", r"\1", text)
+    text = re.sub(r"``?([^`]*)``?_*", r"\1", text)
+    text = re.sub(r"(?<!\w)\*{1,2}([^*\s][^*]*)\*{1,2}(?!\w)", r"\1", text)
+    return re.sub(r"(\s*,)*\s+(?=[.,;])", "", " ".join(text.split()))
+
+
+def is_prose(sentence: str) -> bool:
+    """Whether a sentence can be read aloud: it ends as one, and has no formulas, addresses or marks in it."""
+    return sentence.endswith((".", "!", "?")) and not re.search(r"[\\|<>={}^$`@#~]|:math|::|://|__|\*\*", sentence)
+
+
+def spelled_out(name: str) -> str:
+    """`pairwise_distances` and `PairwiseDistances` as words."""
+    return " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)).lower() or name
+
+
+def rows_of_words(record: dict[str, str]) -> set[tuple[str, ...]]:
+    words = letters(f"{record['target']} {record['source'].partition(':')[2]}").split()
+    return {tuple(words[first : first + ALIKE]) for first in range(len(words) - ALIKE + 1)}
+
+
+# ------------------------------------------------------------------------------------------------------ conversations
+
+
+def conversations(wheel: Path, novels: Path, names: Path) -> dict[str, bytes]:
+    """Stretches of chats in which every turn is short and of usual words, parted by a hash of the chat.
+
+    A word is usual that the novels have often in small letters, or the chats often and the list of given names not: so
+    people, places and most slips are left out. No turn with the reply to it that stands in `train` stands in `valid` or
+    `test` too.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        chats = json.loads(archive.read("chitchat_dataset/dataset.json"))
+    said = {name: [tidied(turn) for turn in chat["messages"]] for name, chat in chats.items()}
+    in_books: Counter[str] = Counter()
+    for path in sorted(novels.glob("*.txt.gz")):
+        in_books.update(re.findall("[a-z]+(?:'[a-z]+)*", unpacked(path).decode().replace("’", "'")))
+    in_chats = Counter(word for turns in said.values() for turn in turns for word in words_of(turn))
+    given = {name.lower() for file in sorted(names.glob("*male.txt")) for name in file.read_text().split()}
+    usual = {word for word, count in in_books.items() if count >= USUAL_IN_BOOKS}
+    usual |= {word for word, count in in_chats.items() if count >= USUAL_IN_CHATS and word not in given}
+
+    def fits(turn: str) -> bool:
+        short = 0 < len(turn.split()) <= LONGEST_TURN
+        return short and usual.issuperset(words_of(turn)) and not re.search(r"\d{3}|[@#/\\_*<>=|]", turn)
+
+    parts: dict[str, list[list[str]]] = {"train": [], "valid": [], "test": []}
+    for name, turns in said.items():
+        parts[part_of(name, 5)] += [list(stretch) for usable, stretch in groupby(turns, fits) if usable]
+    known = {pair for turns in parts["train"] for pair in pairwise(map(letters, turns))}
+    for part in ("valid", "test"):
+        parts[part] = [stretch for turns in parts[part] for stretch in stretches(turns, known)]
+    records = {
+        part: [{"turns": turns} for turns in several if len(turns) >= FEWEST_TURNS] for part, several in parts.items()
+    }
+    return {part: json_lines(in_order_of_a_hash(several)) for part, several in records.items()}
+
+
+def stretches(turns: list[str], known: Container[tuple[str, ...]]) -> list[list[str]]:
+    """The pieces of a conversation, cut between a turn and its reply where the two are known together."""
+    pieces = [turns[:1]]
+    for pair in pairwise(turns):
+        if tuple(map(letters, pair)) in known:
+            pieces.append([])
+        pieces[-1].append(pair[1])
+    return pieces
+
+
+def tidied(messages: list[dict[str, str]]) -> str:
+    """What one person wrote before the other did, as sentences."""
+    sentences = (sentence(message["text"]) for message in messages)
+    return " ".join(filter(None, sentences))
+
+
+def sentence(text: str) -> str:
+    """A message with a capital at its start, a mark at its end, usual spelling, and no faces."""
+    text = re.sub(r"[:;]-?[()DPp]+|<3|\^_*\^", "", text.replace("’", "'")).encode("ascii", "ignore").decode()
+    text = re.sub(r"([.!?])( ?[.!?])+", r"\1", " ".join(text.split()))
+    text = re.sub(r"\b(?:ha){2,}h?\b", "haha", text, flags=re.IGNORECASE)
+    text = re.sub(r"[A-Za-z]+(?:'[a-z]+)?", lambda word: SPELLED.get(word[0].lower(), word[0]), text)
+    text = re.sub(r"\bi(?='(m|ve|d|ll)\b)", "I", text).strip(" ,:;-")
+    if text and not re.search(r"[.!?][\"')]?$", text):
+        text += "?" if re.match(ASKS, text, re.IGNORECASE) else "."
+    return text[:1].upper() + text[1:]
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall("[a-z]+(?:'[a-z]+)*", text.lower())
+
+
+def json_lines(records: Iterable[dict[str, object]]) -> bytes:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
+
+
+def in_order_of_a_hash(records: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The records in an order that tells nothing of where they come from."""
+    return sorted(records, key=lambda record: hashlib.sha256(json.dumps(record).encode()).digest())
+
+
+# ------------------------------------------------------------------------------------------------------------ the rest
 
 
 def letters(text: str) -> str:

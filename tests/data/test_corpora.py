@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import gzip
+import inspect
 import itertools
 import json
 import os
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +64,7 @@ def test_every_bundled_file_is_described_in_the_notices():
 
 def test_bundled_files_stay_small():
     folder = find("digits").path().parent
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 7_500_000
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 9_500_000
 
 
 def test_texts_are_the_ones_they_say_they_are():
@@ -109,54 +111,85 @@ def test_every_pair_keeps_its_credit():
             assert "tatoeba.org" in credit
 
 
-def test_dialogues_are_turns_of_the_plays_and_the_turns_after_them():
-    turns = [" ".join(block.split("\n")[1:]) for block in re.split(r"\n\n+", unpacked("shakespeare").strip())]
-    following = collections.defaultdict(set)
-    for turn, reply in itertools.pairwise(turns):
-        following[turn].add(reply)
-    parts = pairs("shakespeare-dialogue")
-    assert {part: len(lines) for part, lines in parts.items()} == {"train": 3816, "valid": 370, "test": 242}
-    odd = [pair for lines in parts.values() for pair in lines if pair[1] not in following[pair[0]]]
-    assert len(odd) == 7  # where a speaker goes on after a gap, the original has two turns for our one
-    assert max(len(side.split()) for lines in parts.values() for pair in lines for side in pair) == 40
+def records(name: str) -> dict[str, list[dict[str, Any]]]:
+    parts = ("train", "valid", "test")
+    return {part: [json.loads(line) for line in unpacked(f"{name}:{part}").splitlines()] for part in parts}
 
 
-def test_no_turn_to_be_tested_is_a_source_of_training():
-    def letters(text: str) -> str:
-        return "".join(filter(str.isalpha, text.lower()))
-
-    parts = pairs("shakespeare-dialogue")
-    seen = {letters(source) for source, _ in parts["train"]}
-    for part in ("valid", "test"):
-        assert not seen & {letters(turn) for pair in parts[part] for turn in pair}
+def letters(text: str) -> str:
+    return " ".join(re.findall("[a-z]+", text.lower()))
 
 
-@pytest.mark.parametrize(
-    ("last", "first"),
-    [
-        ("Lets along.", "So, your opinion is, Aufidius,"),  # Coriolanus, act 1, scene 2
-        ("Have with you.", "Come, come, they are almost here."),  # Coriolanus, act 2, scene 2
-        ("Pray, let us go.", "Do they still fly to the Roman?"),  # Coriolanus, act 4, scene 7
-        ("We will, my noble lord.", "Why looks your grace so heavily today?"),  # Richard III, act 1, scene 4
-    ],
-)
-def test_what_begins_a_scene_is_no_reply(last: str, first: str):
-    plays = unpacked("shakespeare")
-    turn = re.search(rf"{re.escape(last)}\n\n[^\n]+:\n({re.escape(first)}.*?)\n\n", plays, re.DOTALL)
-    assert turn
-    assert len(turn[1].split()) <= 40  # so that its length is not what leaves it out
-    dialogues = [pair for lines in pairs("shakespeare-dialogue").values() for pair in lines]
-    assert any(reply == last for _, reply in dialogues)
-    assert not any(reply.startswith(first) for _, reply in dialogues)
+def test_no_summary_description_or_file_stands_in_two_parts():
+    parts = records("docstrings")
+    assert {part: len(found) for part, found in parts.items()} == {"train": 9684, "valid": 483, "test": 454}
+    every = [record for found in parts.values() for record in found]
+    assert len({letters(record["target"]) for record in every}) == len(every)
+    assert len({letters(record["source"].partition(": ")[2]) for record in every}) == len(every)
+    files = {part: {record["file"] for record in found} for part, found in parts.items()}
+    assert sum(map(len, files.values())) == len(set().union(*files.values()))
 
 
-def test_a_scene_ends_where_the_speakers_change():
-    script = runpy.run_path(str(ROOT / "scripts" / "make_bundled_data.py"))
-    talk = "ABABABCBC" + "XYXYX"  # C joins A and B; then a scene between others
-    plays = "\n\n".join(f"{speaker}:\nTurn {number},\nsecond line." for number, speaker in enumerate(talk)) + "\n"
-    found = script["scenes"](script["turns"](plays))
-    assert [len(scene) for scene in found] == [9, 5]
-    assert found[1][0] == "Turn 9, second line."
+def test_summaries_to_be_tested_are_not_copies_of_others():
+    """Half of the rows of six words of a pair may be known at most: packages copy from each other."""
+
+    def rows(record: dict[str, Any]) -> set[str]:
+        words = re.findall("[a-z]+", f"{record['target']} {record['source'].partition(':')[2]}".lower())
+        return {" ".join(words[first : first + 6]) for first in range(len(words) - 5)}
+
+    parts = records("docstrings")
+    known = set().union(*map(rows, parts["train"]))
+    for record in (*parts["valid"], *parts["test"]):
+        assert 2 * len(rows(record) & known) < len(rows(record)), record
+
+
+def test_descriptions_are_longer_than_their_summaries_and_plain():
+    for record in (record for found in records("docstrings").values() for record in found):
+        assert 3 <= len(record["target"].split()) <= 16
+        assert 12 <= len(record["source"].partition(": ")[2].split()) <= 80
+        assert not re.search(r"`|::|:math|>>>|\n|\t", record["source"] + record["target"]), record
+
+
+def test_conversations_have_turns_of_usual_words_and_no_reply_twice_in_two_parts():
+    parts = {part: [record["turns"] for record in found] for part, found in records("chitchat").items()}
+    counts = {part: (len(found), sum(map(len, found))) for part, found in parts.items()}
+    assert counts == {"train": (7721, 34_028), "valid": (496, 2175), "test": (444, 1969)}
+    every = [turn for found in parts.values() for turns in found for turn in turns]
+    assert max(len(turn.split()) for turn in every) <= 24
+    assert not any(re.search(r"\d{3}|[@#/_|]", turn) for turn in every)  # no numbers to call, no addresses
+    pairs = {
+        part: {(letters(turn), letters(reply)) for turns in found for turn, reply in itertools.pairwise(turns)}
+        for part, found in parts.items()
+    }
+    assert not pairs["train"] & (pairs["valid"] | pairs["test"])
+
+
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "scripts" / "make_bundled_data.py"))
+
+
+def test_a_docstring_becomes_a_summary_and_prose():
+    text = """Compute the mean of ``x``.
+
+    The :func:`~numpy.mean` of no numbers is `nan` [1]_. It is *one* number, whatever
+    the `axis <https://a.org>`_. Then :math:`x^2` follows.
+
+    Parameters
+    ----------
+    x : array
+    """
+    found = script()["described"](inspect.cleandoc(text))
+    assert found == ("Compute the mean of x.", "The mean of no numbers is nan. It is one number, whatever the axis.")
+    assert script()["described"]("One line.\n\nToo short.") == ("", "")
+    assert script()["spelled_out"]("PairwiseDistances2D_argmin") == "pairwise distances 2 d argmin"
+
+
+def test_a_chat_is_tidied_and_cut_where_a_reply_is_known():
+    found = script()
+    messages = [{"text": "im good :)  hahahaha"}, {"text": "what do u like"}, {"text": "\U0001f600"}]
+    assert found["tidied"](messages) == "I'm good haha. What do you like?"
+    pieces = found["stretches"](["a", "b", "c", "d"], {("b", "c")})
+    assert pieces == [["a", "b"], ["c", "d"]]
 
 
 def test_words_are_spelt_and_pronounced_in_symbols_and_stand_in_one_part():
@@ -204,7 +237,7 @@ def test_a_file_of_the_users_wins_over_a_bundled_name(tmp_path: Path, monkeypatc
             "shakespear",
             r"shakespear: no such file, and no bundled corpus of that name \(did you mean 'shakespeare'\?\)",
         ),
-        ("corpus.txt", "no such file.*known: cmudict, digits"),
+        ("corpus.txt", "no such file.*known: chitchat, cmudict, digits"),
         ("tatoeba-en-zh:tset", r"no part 'tset' \(did you mean 'test'\?\)"),
         (".", "is a folder; name a file in it"),
     ],

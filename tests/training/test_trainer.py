@@ -101,6 +101,21 @@ def test_early_stopping_stops(tiny: list[str], tmp_path: Path) -> None:
     assert min(found) == found[-3]
 
 
+def test_patience_survives_an_interruption(tiny: list[str], tmp_path: Path) -> None:
+    """The validations without improvement before an interruption count after it: both runs stop at the same step."""
+    wild = ["training.optimizer.learning_rate=0.3", "training.patience=3", "training.schedule.kind=constant"]
+    wild += ["training.checkpoint_every=1", "training.validate_every=1"]
+    seqloom.train("lstm", [*tiny, *wild, "training.steps=300"], tmp_path / "whole")
+    whole = [entry for entry in read_metrics(tmp_path / "whole") if "valid_loss" in entry]
+    stopped_before = whole[-2]["step"]  # it has waited twice, and would a third time
+    seqloom.train("lstm", [*tiny, *wild, f"training.steps={stopped_before}"], tmp_path / "parts")
+    seqloom.train("lstm", [*tiny, *wild, "training.steps=300"], tmp_path / "parts", resume=True)
+    parts = [entry for entry in read_metrics(tmp_path / "parts") if "valid_loss" in entry]
+    assert [(entry["step"], entry["valid_loss"]) for entry in parts] == [
+        (entry["step"], entry["valid_loss"]) for entry in whole
+    ]
+
+
 def test_a_loss_that_is_not_finite_stops_and_names_step_and_knob(tiny: list[str], tmp_path: Path) -> None:
     wild = ["training.steps=60", "training.optimizer.kind=sgd", "training.optimizer.learning_rate=1e9"]
     with pytest.raises(TrainingError, match=r"(at|by) step \d+.*training\.optimizer\.learning_rate \(now 1e\+09\)"):

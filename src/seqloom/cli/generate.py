@@ -44,6 +44,9 @@ def generate(
         typer.Option(parser=text, help="Go on from this text; translate it, where the run is a model of pairs."),
     ] = None,
     input: Annotated[str | None, typer.Option(help="The same for each line of this file; - is stdin.")] = None,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Models of conversations: answer each line of stdin, knowing the turns before.")
+    ] = False,
     image: Annotated[
         list[str],
         typer.Option(help="Captioners: an image, a folder of images, an idx file, or scenes:test; may be repeated."),
@@ -111,6 +114,8 @@ def generate(
       seqloom generate runs/lstm --prompt "It was" --n-best 10 --rerank runs/transformer:0.5 --json
       seqloom generate runs/translate-en-zh --input english.txt --output chinese.txt
       seqloom generate runs/translate-en-zh --prompt "Good morning." --attention attention.html
+      seqloom generate runs/dialogue --prompt "Hi! | Hello, how are you? | Good! And you?"
+      seqloom generate runs/dialogue --chat
       seqloom generate runs/captioner --image a.png --image b.jpg --attention attention.html
     """
     from seqloom.errors import UserError
@@ -118,8 +123,8 @@ def generate(
     from seqloom.runs.generation import Decoding
     from seqloom.runs.trained import Captions, Continues, Generates, Translates, able
 
-    if prompt is not None and input is not None:
-        raise UserError("give --prompt or --input, not both")
+    if (prompt is not None) + (input is not None) + chat > 1:
+        raise UserError("give one of --prompt, --input and --chat")
     decoding = Decoding(
         strategy,
         beam,
@@ -153,6 +158,9 @@ def generate(
         )
     writer = able(model, Generates)
     lines = read_batches(input, batch_size) if input is not None else [[prompt or ""]]
+    if chat:
+        _chat(writer, decoding, prefix)
+        return
     if isinstance(writer, Translates):
         if prompt is None and input is None:
             raise UserError("a model of pairs needs a source: give --prompt TEXT or --input FILE")
@@ -181,6 +189,21 @@ def _translate(
     maps = out.write(lines, lambda batch, first: model.generate(batch, decoding, first, *others, prefix, looks))
     if out.attention is not None:
         write_attention(out.attention, maps, out.title)
+
+
+def _chat(model: Any, decoding: Decoding, prefix: str) -> None:
+    """Answer line by line, the turns so far in mind; --seed and how many turns there were decide what is drawn."""
+    from seqloom.data.pairs import TURN
+    from seqloom.errors import UserError
+
+    if getattr(model.config.data, "history", None) is None:
+        raise UserError(f"{model.path} did not learn from conversations (data.history): give --prompt TEXT or --input FILE")
+    said: list[str] = []
+    for (line,) in read_batches("-", 1):
+        if line.strip():
+            said.append(line.strip())
+            said.append(model.generate(TURN.join(said), decoding, first=len(said), prefixes=prefix)[0][0].text)
+            typer.echo(said[-1])
 
 
 def _caption(model: Captions, images: list[str], out: Output, decoding: Decoding, prefix: str, batch_size: int) -> None:

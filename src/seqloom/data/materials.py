@@ -188,7 +188,9 @@ def held_out_pairs(data: PairData, files: str | list[str] | None = None) -> Pair
 
 
 def open_pairs(data: PairData, names: str | list[str]) -> PairCorpus:
-    """Pairs by the names of their files, with the fields of the configuration."""
+    """Pairs by the names of their files, with the fields of the configuration; those of conversations if it says so."""
+    if data.history is not None:
+        return PairCorpus.open_conversations(names, data.history, data.turns_field)
     return PairCorpus.open(names, data.source_field, data.target_field)
 
 

@@ -1,15 +1,18 @@
-"""A corpus of pairs, a text and what is to become of it: read in a stream from aligned files, TSV or JSONL."""
+"""A corpus of pairs, a text and what is to become of it: read in a stream from aligned files, TSV or JSONL.
+
+Conversations are pairs too: of the turns so far, and the next one.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from seqloom.data.corpus import Corpus
 from seqloom.errors import DataError
 from seqloom.text.reading import is_jsonl, read_lines, read_records
 
+TURN = " | "  # stands between the turns of a conversation
 CREDIT = "CC-BY "  # so begins the column of Tatoeba's tables that says whom to thank: it is no reference
 
 
@@ -31,6 +35,10 @@ class Pair(NamedTuple):
     def blank(self) -> bool:
         """Whether a side has no text."""
         return not self.targets or not self.source.strip()
+
+
+class LaterPair(Pair):
+    """A pair that goes on with the conversation of the one before it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,26 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Conversations:
+    """How a conversation becomes pairs: every turn but the first with the last `history` turns before it."""
+
+    history: int
+    field: str = "turns"
+    """The key of a JSONL record that holds the list of turns."""
+
+    def pairs(self, path: Path) -> Iterator[Pair]:
+        """The pairs of the conversations in a file: records with a list of turns, or lines with tabs between them."""
+        for turns in _turns_of_records(path, self.field) if is_jsonl(path) else _turns_of_lines(path):
+            for number, turn in enumerate(turns[1:], start=1):
+                pair = LaterPair if number > 1 else Pair
+                yield pair(TURN.join(turns[:number][-self.history :]), (turn,))
+
+    def recent(self, source: str) -> str:
+        """What a model reads of a source that may have more turns than it has learned to look back."""
+        return TURN.join(source.split(TURN)[-self.history :])
+
+
+@dataclass(frozen=True)
 class PairCorpus:
     """Files of pairs: each entry is one table (TSV or JSONL), or aligned files, the source first."""
 
@@ -56,6 +84,8 @@ class PairCorpus:
     source_field: str = "source"
     target_field: str = "target"
     """The keys of a JSONL record that hold source and target."""
+    conversations: Conversations | None = None
+    """How files of conversations are read, where these are such."""
     part: Part | None = None
 
     @classmethod
@@ -67,10 +97,23 @@ class PairCorpus:
         or a list of references; so is a bundled corpus of records, the poems of `tang-poems` and their titles. A list
         has several of these, or names of aligned files by twos.
         """
-        files = tuple(_entries([names] if isinstance(names, str) else names))
-        if not files:
-            raise DataError("no files of pairs given: name F.src,F.tgt or one .tsv or .jsonl")
-        return cls(files, source_field, target_field)
+        return cls(_files(names), source_field, target_field)
+
+    @classmethod
+    def open_conversations(cls, names: str | Sequence[str], history: int, field: str = "turns") -> PairCorpus:
+        """The turns of conversations, each with the last `history` ones before it as its source.
+
+        `F.jsonl`: records with a list of turns; `F.tsv`: a conversation on each line, with tabs between its turns.
+        """
+        files = _files(names)
+        for paths in files:
+            if len(paths) > 1:
+                listed = " and ".join(map(str, paths))
+                raise DataError(
+                    f"{listed} are aligned files, not conversations, which data.history asks for: give .jsonl records "
+                    "with a list of turns or a .tsv file with turns between tabs, or set data.history=null"
+                )
+        return cls(files, conversations=Conversations(history, field))
 
     def __iter__(self) -> Iterator[Pair]:
         """The pairs that have text on both sides."""
@@ -86,7 +129,9 @@ class PairCorpus:
 
     def _whole(self) -> Iterator[Pair]:
         for paths in self.files:
-            if len(paths) > 1:
+            if self.conversations is not None:
+                yield from self.conversations.pairs(paths[0])
+            elif len(paths) > 1:
                 yield from _aligned(paths)
             elif is_jsonl(paths[0]):
                 yield from _records(paths[0], self.source_field, self.target_field)
@@ -111,14 +156,16 @@ class PairCorpus:
         kinds = [f"{len(paths)}{is_jsonl(paths[0])}" for paths in self.files]
         contents = [Corpus(paths, "file").fingerprint for paths in self.files]
         part = (self.part.cut, self.part.held_out) if self.part else None  # which rows return follows from the content
-        recipe = [self.source_field, self.target_field, part, kinds, contents]
+        recipe: list[Any] = [self.source_field, self.target_field, part, kinds, contents]
+        if self.conversations is not None:
+            recipe.append(asdict(self.conversations))
         return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
 
     def hold_out(self, fraction: float) -> tuple[PairCorpus, PairCorpus]:
         """Cut the last `fraction` of the pairs off: (training part, validation part).
 
         A source that occurs more than once is on the side where it occurs first, with all its targets, so that no
-        validation source was seen in training.
+        validation source was seen in training. The cut lies between conversations, never inside one.
         """
         if self.part is not None:
             raise ValueError("hold out from the whole corpus, not from a part of it")
@@ -140,10 +187,11 @@ def grouped(pairs: Iterable[Pair]) -> list[Pair]:
 @lru_cache
 def _cut(corpus: PairCorpus, fingerprint: str, fraction: float) -> Part:  # noqa: ARG001 - part of the key
     """The training side of the cut that holds out `fraction` of the pairs, or what whole groups of a source make it."""
-    numbers = np.fromiter((_number(pair.source) for pair in corpus), np.uint64)
-    if not len(numbers):
+    rows = ((_number(pair.source), not isinstance(pair, LaterPair)) for pair in corpus)
+    pairs = np.fromiter(rows, np.dtype([("source", np.uint64), ("begins", np.bool_)]))
+    if not len(pairs):
         raise DataError(f"{corpus}: there are no pairs to learn from")
-    _, first, source = np.unique(numbers, return_index=True, return_inverse=True)
+    _, first, source = np.unique(pairs["source"], return_index=True, return_inverse=True)
     first = first[source]  # [pairs]: the row where this pair's source is seen first
     later = first[first > 0]
     if not len(later):
@@ -153,6 +201,14 @@ def _cut(corpus: PairCorpus, fingerprint: str, fraction: float) -> Part:  # noqa
         )
     held = min(len(first), max(1, round(fraction * len(first))))
     cut = int(max(np.partition(first, -held)[-held], later.min()))
+    beginnings = np.flatnonzero(pairs["begins"])[1:]  # of a pair that stands alone, too
+    before = beginnings[beginnings <= cut]
+    cut = int(before[-1] if len(before) else beginnings[0] if len(beginnings) else len(pairs))
+    if not (first[cut:] >= cut).any():
+        raise DataError(
+            f"{corpus}: too few conversations to hold some out; name validation conversations with data.valid, or give "
+            "more of them"
+        )
     return Part(cut, frozenset((cut + np.flatnonzero(first[cut:] < cut)).tolist()), held_out=False)
 
 
@@ -162,6 +218,13 @@ def _number(text: str) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------- names of files
+
+
+def _files(names: str | Sequence[str]) -> tuple[tuple[Path, ...], ...]:
+    files = tuple(_entries([names] if isinstance(names, str) else names))
+    if not files:
+        raise DataError("no files of pairs given: name F.src,F.tgt or one .tsv or .jsonl")
+    return files
 
 
 def _entries(names: Sequence[str]) -> Iterator[tuple[Path, ...]]:
@@ -190,7 +253,7 @@ def _paths(name: str) -> tuple[Path, ...]:
         named = any(corpus.path(part) in paths for part in corpus.files)
         if named and corpus.kind != "pairs" and not _has_fields(corpus):
             known = ", ".join(other.name for other in bundled() if other.kind == "pairs")
-            records = ", ".join(other.name for other in bundled() if _has_fields(other))
+            records = ", ".join(other.name for other in bundled() if other.kind != "pairs" and _has_fields(other))
             raise DataError(
                 f"the bundled corpus {corpus.name!r} holds {corpus.kind}, not pairs (of pairs: {known}; of records "
                 f"with data.source_field and data.target_field to choose: {records})"
@@ -238,5 +301,28 @@ def _table(path: Path) -> Iterator[Pair]:
 
 def _records(path: Path, source_field: str, target_field: str) -> Iterator[Pair]:
     for record in read_records(path, source_field, target_field):
+        if source_field not in record.values and isinstance(record.values.get("turns"), list):
+            raise DataError(f"{record.where}: a conversation, not a pair; set data.history to how many turns to look back")
         source = record.text(source_field, "data.source_field")
         yield _pair(source, record.texts(target_field, "data.target_field"))
+
+
+def _turns_of_records(path: Path, field: str) -> Iterator[list[str]]:
+    for record in read_records(path, field):
+        if not isinstance(record.value(field, "data.turns_field"), list):
+            raise DataError(f"{record.where}: the value of {field!r} is no list; the turns of a conversation are a list")
+        yield _checked(record.texts(field, "data.turns_field"), record.where)
+
+
+def _turns_of_lines(path: Path) -> Iterator[list[str]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield _checked(line.split("\t"), f"{path}, line {number}")
+
+
+def _checked(turns: list[str], where: str) -> list[str]:
+    if len(turns) < 2:
+        raise DataError(f"{where}: a conversation needs two turns at least, one to answer and the answer")
+    if not all(map(str.strip, turns)):
+        raise DataError(f"{where}: turn {[*map(bool, map(str.strip, turns))].index(False) + 1} of the conversation is blank")
+    return [" ".join(turn.split()) for turn in turns]

@@ -19,7 +19,7 @@ from seqloom.data.batch import Numbers
 from seqloom.data.materials import PairMaterials, held_out_pairs, pair_encoder, prepare_pairs
 from seqloom.data.pair_batches import EncodedPairs, PairBatch
 from seqloom.data.pair_encoders import PairEncoder
-from seqloom.data.pairs import Pair, grouped
+from seqloom.data.pairs import Conversations, Pair, grouped
 from seqloom.data.ragged import Ragged, padded
 from seqloom.data.stream import Stream, sorted_batches
 from seqloom.decoding.fusion import Fusion
@@ -137,7 +137,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
                 f"{self.path} looks at several words of a source at once (model.encoder.kind=pooled-convolution): "
                 "it cannot replace unknown words by the one it looked at"
             )
-        sources = listed(sources)
+        sources = [self._recent(source) for source in listed(sources)]
         if isinstance(self.model, VariationalSeq2Seq) and decoding.strategy == "sample" and decoding.n_best > 1:
             each, several = decoding.n_best, [source for source in sources for _ in range(decoding.n_best)]
             begins = prefixes if isinstance(prefixes, str) else [prefix for prefix in prefixes for _ in range(each)]
@@ -184,6 +184,11 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         if isinstance(self.model, VariationalSeq2Seq) and decoding.strategy == "sample":
             return self.model.prior_codes(numbers.tolist(), decoding.seed)
         return None
+
+    def _recent(self, source: str) -> str:
+        """What is read of a source: of a conversation, the last turns."""
+        history = self.config.data.history
+        return Conversations(history).recent(source) if history is not None else source
 
     def _encode(self, sources: Sequence[str]) -> tuple[Ragged, list[list[str]]]:
         """The sources as ids, and the words of each that only copying knows."""

@@ -75,6 +75,11 @@ class PairData(FileData):
     """The key that holds the source in a JSONL record."""
     target_field: str = "target"
     """The key that holds the target in a JSONL record, or a list of references."""
+    history: Size | None = None
+    """Read conversations: every turn but the first is a target, and its source the turns before it, so many at most,
+    with ` | ` between them. A conversation is a JSONL record with a list of turns, or a line of a .tsv file."""
+    turns_field: str = "turns"
+    """The key that holds the list of turns in a JSONL record of a conversation."""
     max_length: Times | None = 256
     """Training pairs with more tokens on either side are left out (and counted)."""
     max_ratio: Positive | None = None
