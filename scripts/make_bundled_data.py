@@ -38,8 +38,8 @@ FEWEST_TURNS = 3
 USUAL_IN_BOOKS = 40
 USUAL_IN_CHATS = 60
 SHORTENED = (
-    "don't didn't doesn't can't won't isn't wasn't haven't hasn't aren't couldn't wouldn't shouldn't that's what's you're "
-    "they're how's he's she's you've there's let's I'm I've"
+    "don't didn't doesn't can't won't isn't wasn't haven't hasn't aren't couldn't wouldn't shouldn't that's what's "
+    "you're they're how's he's she's you've there's let's I'm I've"
 )
 SPELLED = {  # as people type, and as they would write
     **{word.replace("'", "").lower(): word for word in SHORTENED.split()},
@@ -49,6 +49,7 @@ SPELLED = {  # as people type, and as they would write
 ASKS = r"(so |and |but )?(what|how|where|who|why|when|which|do|does|did|are|is|can|have|would)('s|'re)? (?!a |cool)"
 DESCRIBED = (12, 80)  # words of a description
 SUMMARISED = (3, 16)  # words of a summary
+NOT_THEIR_OWN = r"(^|/)(_?tests?|testing|_?vendor\w*|_?extern\w*|libs|_lib)(/|\.py)"
 ALIKE = 6  # words in a row by which texts are compared
 USUAL_WORDS = 30_000
 CLASSES = 10
@@ -120,7 +121,7 @@ def documentation(folder: Path) -> dict[str, bytes]:
                 parts[part_of(file, 5)].append({"source": source, "target": summary, "file": file})
     known = {row for record in parts["train"] for row in rows_of_words(record)}
     for part in ("valid", "test"):
-        parts[part] = [record for record in parts[part] if 2 * len(rows_of_words(record) & known) < len(rows_of_words(record))]
+        parts[part] = [record for record in parts[part] if is_new(rows_of_words(record), known)]
     return {part: json_lines(in_order_of_a_hash(records)) for part, records in parts.items()}
 
 
@@ -128,7 +129,7 @@ def docstrings(wheel: Path) -> Iterator[tuple[str, str, str]]:
     """(file, name, docstring) of every class and function in a wheel, except for tests and what is of others."""
     with zipfile.ZipFile(wheel) as archive:
         for file in sorted(archive.namelist()):
-            if not file.endswith(".py") or re.search(r"(^|/)(_?tests?|testing|_?vendor\w*|_?extern\w*|libs|_lib)(/|\.py)", file):
+            if not file.endswith(".py") or re.search(NOT_THEIR_OWN, file):
                 continue
             with warnings.catch_warnings(action="ignore"):  # old escapes in strings
                 tree = ast.parse(archive.read(file))
@@ -184,6 +185,10 @@ def spelled_out(name: str) -> str:
 def rows_of_words(record: dict[str, str]) -> set[tuple[str, ...]]:
     words = letters(f"{record['target']} {record['source'].partition(':')[2]}").split()
     return {tuple(words[first : first + ALIKE]) for first in range(len(words) - ALIKE + 1)}
+
+
+def is_new(rows: set[tuple[str, ...]], known: set[tuple[str, ...]]) -> bool:
+    return 2 * len(rows & known) < len(rows)
 
 
 # ------------------------------------------------------------------------------------------------------ conversations

@@ -45,7 +45,8 @@ def generate(
     ] = None,
     input: Annotated[str | None, typer.Option(help="The same for each line of this file; - is stdin.")] = None,
     chat: Annotated[
-        bool, typer.Option("--chat", help="Models of conversations: answer each line of stdin, knowing the turns before.")
+        bool,
+        typer.Option("--chat", help="Models of conversations: answer each line of stdin, knowing the turns before."),
     ] = False,
     image: Annotated[
         list[str],
@@ -197,7 +198,9 @@ def _chat(model: Any, decoding: Decoding, prefix: str) -> None:
     from seqloom.errors import UserError
 
     if getattr(model.config.data, "history", None) is None:
-        raise UserError(f"{model.path} did not learn from conversations (data.history): give --prompt TEXT or --input FILE")
+        raise UserError(
+            f"{model.path} did not learn from conversations (data.history): give --prompt TEXT or --input FILE"
+        )
     said: list[str] = []
     for (line,) in read_batches("-", 1):
         if line.strip():

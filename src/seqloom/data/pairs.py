@@ -302,7 +302,9 @@ def _table(path: Path) -> Iterator[Pair]:
 def _records(path: Path, source_field: str, target_field: str) -> Iterator[Pair]:
     for record in read_records(path, source_field, target_field):
         if source_field not in record.values and isinstance(record.values.get("turns"), list):
-            raise DataError(f"{record.where}: a conversation, not a pair; set data.history to how many turns to look back")
+            raise DataError(
+                f"{record.where}: a conversation, not a pair; set data.history to how many turns to look back"
+            )
         source = record.text(source_field, "data.source_field")
         yield _pair(source, record.texts(target_field, "data.target_field"))
 
@@ -310,7 +312,9 @@ def _records(path: Path, source_field: str, target_field: str) -> Iterator[Pair]
 def _turns_of_records(path: Path, field: str) -> Iterator[list[str]]:
     for record in read_records(path, field):
         if not isinstance(record.value(field, "data.turns_field"), list):
-            raise DataError(f"{record.where}: the value of {field!r} is no list; the turns of a conversation are a list")
+            raise DataError(
+                f"{record.where}: the value of {field!r} is no list; the turns of a conversation are a list"
+            )
         yield _checked(record.texts(field, "data.turns_field"), record.where)
 
 
@@ -324,5 +328,7 @@ def _checked(turns: list[str], where: str) -> list[str]:
     if len(turns) < 2:
         raise DataError(f"{where}: a conversation needs two turns at least, one to answer and the answer")
     if not all(map(str.strip, turns)):
-        raise DataError(f"{where}: turn {[*map(bool, map(str.strip, turns))].index(False) + 1} of the conversation is blank")
+        raise DataError(
+            f"{where}: turn {[*map(bool, map(str.strip, turns))].index(False) + 1} of the conversation is blank"
+        )
     return [" ".join(turn.split()) for turn in turns]
