@@ -116,7 +116,7 @@ def generate(
       seqloom generate runs/translate-en-zh --input english.txt --output chinese.txt
       seqloom generate runs/translate-en-zh --prompt "Good morning." --attention attention.html
       seqloom generate runs/dialogue --prompt "Hi! | Hello, how are you? | Good! And you?"
-      seqloom generate runs/dialogue --chat
+      seqloom generate runs/dialogue --chat --strategy sample --temperature 0.5
       seqloom generate runs/captioner --image a.png --image b.jpg --attention attention.html
     """
     from seqloom.errors import UserError
