@@ -7,7 +7,7 @@ SOURCE is a folder with one subfolder per corpus, as the originals name their fi
     time_machine/timemachine.txt              tang_poems/tang.jsonl.gz       digits8x8/digits.csv.gz
     tiny_shakespeare/input.txt.gz             tatoeba_cmn_eng/cmn.txt.gz     fashion_mnist/*-ubyte.gz
     english_novels/*.txt.gz                   cmudict/cmudict.gz             sentence_polarity/rt-polarity.*.gz
-    documentation/*.whl                       chitchat/*.whl                 names/*.txt
+    botocore/*.whl                            chitchat/*.whl                 names/*.txt
 
 The words of the novels are counted, to know which are usual, and two novels are taken. The wheels are those of the
 Python packages that NOTICES.md lists, as pip downloads them; they are read, never run. Only the standard library is
@@ -17,26 +17,25 @@ used, so that the script outlives the package's dependencies.
 from __future__ import annotations
 
 import argparse
-import ast
 import gzip
 import hashlib
+import html
 import json
 import re
 import struct
-import textwrap
-import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 TARGET = Path(__file__).parent.parent / "src/seqloom/data/bundled"
 EVERY_NTH_POEM = 10
 LONGEST_TURN = 24
 FEWEST_TURNS = 3
-USUAL_IN_BOOKS = 40
-USUAL_IN_CHATS = 60
+USUAL_IN_BOOKS = 10
+USUAL_IN_CHATS = 10
 SHORTENED = (
     "don't didn't doesn't can't won't isn't wasn't haven't hasn't aren't couldn't wouldn't shouldn't that's what's "
     "you're they're how's he's she's you've there's let's I'm I've"
@@ -47,10 +46,9 @@ SPELLED = {  # as people type, and as they would write
     **{"byu": "BYU", "wanna": "want to", "gonna": "going to", "gotta": "got to", "lol": "haha", "lmao": "haha"},
 }
 ASKS = r"(so |and |but )?(what|how|where|who|why|when|which|do|does|did|are|is|can|have|would)('s|'re)? (?!a |cool)"
-DESCRIBED = (12, 80)  # words of a description
-SUMMARISED = (3, 16)  # words of a summary
-NOT_THEIR_OWN = r"(^|/)(_?tests?|testing|_?vendor\w*|_?extern\w*|libs|_lib)(/|\.py)"
-ALIKE = 6  # words in a row by which texts are compared
+DESCRIBED = 60  # words of a description, at most
+SUMMARISED = (4, 24)  # words of a summary
+NO_SUMMARY = "API works|[Dd]eprecat|i\\.e\\.|e\\.g\\."
 USUAL_WORDS = 30_000
 CLASSES = 10
 SIDE = 28
@@ -73,8 +71,9 @@ def main() -> None:
     plays = unpacked(source / "tiny_shakespeare/input.txt.gz")
     write(target / "time-machine.txt.gz", novel)
     write(target / "shakespeare.txt.gz", plays)
-    for part, records in documentation(source / "documentation").items():
-        write(target / f"docstrings.{part}.jsonl.gz", records)
+    (wheel,) = (source / "botocore").glob("*.whl")
+    for part, records in operations(wheel).items():
+        write(target / f"operations.{part}.jsonl.gz", records)
     (wheel,) = (source / "chitchat").glob("*.whl")
     for part, records in conversations(wheel, source / "english_novels", source / "names").items():
         write(target / f"chitchat.{part}.jsonl.gz", records)
@@ -103,92 +102,59 @@ def main() -> None:
 # ---------------------------------------------------------------------------------------------------------- summaries
 
 
-def documentation(folder: Path) -> dict[str, bytes]:
-    """Descriptions and one-line summaries of what Python packages hold, parted by a hash of the file they stand in.
-
-    A summary or a description that was there before, but for case and punctuation, is left out, and so is what stands
-    in `valid` and `test` and shares half of its rows of six words with `train`: packages copy from each other.
-    """
-    parts: dict[str, list[dict[str, str]]] = {"train": [], "valid": [], "test": []}
+def operations(wheel: Path) -> dict[str, bytes]:
+    """What the operations of web services take, give and are said to do, and the sentence that says it in short; parted
+    by a hash of the service. A sentence that was there before, but for case and punctuation, is left out."""
+    parts: dict[str, list[dict[str, object]]] = {"train": [], "valid": [], "test": []}
     seen: set[str] = set()
-    for wheel in sorted(folder.glob("*.whl")):
-        for file, name, text in docstrings(wheel):
-            summary, description = described(text)
-            marks = {letters(summary), letters(description)}
-            if summary and not marks & seen:
-                seen |= marks
-                source = f"{spelled_out(name)}: {description}"
-                parts[part_of(file, 5)].append({"source": source, "target": summary, "file": file})
-    known = {row for record in parts["train"] for row in rows_of_words(record)}
-    for part in ("valid", "test"):
-        parts[part] = [record for record in parts[part] if is_new(rows_of_words(record), known)]
+    with zipfile.ZipFile(wheel) as archive:
+        for file in sorted(archive.namelist()):
+            if not file.endswith("/service-2.json.gz"):
+                continue
+            service = json.loads(gzip.decompress(archive.read(file)))
+            name = file.split("/")[2]
+            for operation in service["operations"].values():
+                source, target = in_short(operation, service["shapes"])
+                if target and letters(target) not in seen:
+                    seen.add(letters(target))
+                    parts[part_of(name, 5)].append({"source": source, "target": target, "service": name})
     return {part: json_lines(in_order_of_a_hash(records)) for part, records in parts.items()}
 
 
-def docstrings(wheel: Path) -> Iterator[tuple[str, str, str]]:
-    """(file, name, docstring) of every class and function in a wheel, except for tests and what is of others."""
-    with zipfile.ZipFile(wheel) as archive:
-        for file in sorted(archive.namelist()):
-            if not file.endswith(".py") or re.search(NOT_THEIR_OWN, file):
-                continue
-            with warnings.catch_warnings(action="ignore"):  # old escapes in strings
-                tree = ast.parse(archive.read(file))
-            for node in ast.walk(tree):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    text = ast.get_docstring(node)
-                    if text:
-                        yield file, node.name, text
-
-
-def described(text: str) -> tuple[str, str]:
-    """The first line of a docstring and the sentences of prose after it; both empty where one of them is missing."""
-    first, *rest = re.split(r"\n\s*\n", text)
-    summary = plain(first)
-    summary += "" if summary.endswith((".", "!", "?")) else "."
-    sentences: list[str] = []
-    for paragraph in rest:
-        lines = paragraph.splitlines()
-        headed = len(lines) > 1 and re.fullmatch(r"\s*[-=~^]{3,}\s*", lines[1])
-        if headed or re.match(r"\s*(\.\.|:|>>>|[-*] |\w+:?$)", paragraph) or textwrap.dedent(paragraph) != paragraph:
-            break
-        sentences += re.split(r"(?<=[.!?])\s+(?=[A-Z])", plain(paragraph))
+def in_short(operation: dict[str, Any], shapes: dict[str, Any]) -> tuple[str, str]:
+    """The description of an operation and its first sentence; both empty where that is no summary."""
+    first, *rest = re.split(r"(?<=[.!?])\s+(?=[A-Z])", without_tags(operation.get("documentation", "")))
+    fits = SUMMARISED[0] <= len(first.split()) <= SUMMARISED[1] and is_prose(first) and not re.search(NO_SUMMARY, first)
+    if operation.get("deprecated") or not fits:
+        return "", ""
     words: list[str] = []
-    for sentence in sentences:
-        if not is_prose(sentence) or len(words) + len(sentence.split()) > DESCRIBED[1]:
+    for sentence in rest:
+        if not is_prose(sentence) or len(words) + len(sentence.split()) > DESCRIBED:
             break
         words += sentence.split()
-    fits = SUMMARISED[0] <= len(summary.split()) <= SUMMARISED[1] and len(words) >= DESCRIBED[0]
-    one = is_prose(summary) and not re.search(r"[.!?]\s", summary)
-    return (summary, " ".join(words)) if fits and one else ("", "")
+    said = spelled_out(operation["name"])
+    for key, verb, most in (("input", "takes", 8), ("output", "gives", 6)):
+        members = list(shapes.get(operation.get(key, {}).get("shape"), {}).get("members", {}))[:most]
+        if members:
+            said += f"; {verb} {', '.join(map(spelled_out, members))}"
+    return " ".join([f"{said}.", *words]), first
 
 
-def plain(text: str) -> str:
-    """Text without the marks of reStructuredText."""
-    text = re.sub(r"\[\w+\]_", "", text)
-    text = re.sub(r":(?!math)[\w:]+:`~?(?:[^`<]*<)?([^`>]*)>?`", lambda role: role[1].split(".")[-1], text)
-    text = re.sub(r"`([^`<]+?)\s*<[^`]*>`_+", r"\1", text)
-    text = re.sub(r"``?([^`]*)``?_*", r"\1", text)
-    text = re.sub(r"(?<!\w)\*{1,2}([^*\s][^*]*)\*{1,2}(?!\w)", r"\1", text)
-    return re.sub(r"(\s*,)*\s+(?=[.,;])", "", " ".join(text.split()))
+def without_tags(text: str) -> str:
+    """The sentences of a page, without its lists, tables, notes and headings."""
+    text = re.sub(r"<(note|important|ul|ol|table|dl|pre|h\d|fullname)\b.*?</\1>", " ", text, flags=re.DOTALL)
+    text = html.unescape(re.sub(r"<[^>]+>", " ", text))
+    return re.sub(r"\s+(?=[.,;:)])", "", " ".join(text.split()))
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether a sentence can be read aloud: it ends as one, and has no formulas, addresses or marks in it."""
-    return sentence.endswith((".", "!", "?")) and not re.search(r"[\\|<>={}^$`@#~]|:math|::|://|__|\*\*", sentence)
+    """Whether a sentence can be read aloud: it ends as one, and has no formulas or addresses in it."""
+    return sentence.endswith(".") and not re.search(r"[<>{}=|@#]|://", sentence)
 
 
 def spelled_out(name: str) -> str:
-    """`pairwise_distances` and `PairwiseDistances` as words."""
+    """`ListTagsForResource` as words."""
     return " ".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)).lower() or name
-
-
-def rows_of_words(record: dict[str, str]) -> set[tuple[str, ...]]:
-    words = letters(f"{record['target']} {record['source'].partition(':')[2]}").split()
-    return {tuple(words[first : first + ALIKE]) for first in range(len(words) - ALIKE + 1)}
-
-
-def is_new(rows: set[tuple[str, ...]], known: set[tuple[str, ...]]) -> bool:
-    return 2 * len(rows & known) < len(rows)
 
 
 # ------------------------------------------------------------------------------------------------------ conversations

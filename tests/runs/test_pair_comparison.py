@@ -225,7 +225,7 @@ def test_a_model_that_copies_needs_one_tokeniser_for_both_sides(
 
 @pytest.mark.parametrize(
     "data",
-    ["my.tsv", "folder/my.TSV.gz", "my.en,my.de", "cmudict", "tatoeba-en-zh:valid", "docstrings"],
+    ["my.tsv", "folder/my.TSV.gz", "my.en,my.de", "cmudict", "tatoeba-en-zh:valid", "operations"],
 )
 def test_pairs_are_compared_by_models_of_pairs(data: str) -> None:
     assert ladder_for(data) == PairContest.presets
