@@ -44,5 +44,5 @@ def tiny(corpus_file: Path) -> list[str]:
 def run(tiny: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small LSTM that has learned the tiny language a little; tests read it and leave it as it is."""
     path = tmp_path_factory.mktemp("runs") / "lstm"
-    seqloom.train("lstm", tiny[1::2], path)
+    seqloom.train("lstm", [*tiny[1::2], "model.embedding.dropout=0.1", "model.features.dropout=0.1"], path)
     return path

@@ -18,7 +18,7 @@ Cli = Callable[..., Any]
 SHORT = ["data.train=digits", "data.test=null", "training.steps=6", "training.validate_every=6", "training.device=cpu"]
 RUNS: dict[str, list[str]] = {
     "mixture": ["data.train=digits", "model.components=4", "model.iterations=3"],
-    "image-classifier": [*SHORT, "model.width=4", "model.features=8"],
+    "image-classifier": [*SHORT, "model.encoder.width=4", "model.features=8"],
     "dbn": [
         *SHORT,
         "model.sizes=[12,8]",

@@ -138,7 +138,7 @@ def language(name: str, *settings: str, preset: str | None = None) -> Case:
         name,
         "language",
         preset or name,
-        (*WINDOWS, "model.embedding.size=10", *settings),
+        (*WINDOWS, "model.embedding.size=10", "model.embedding.dropout=0.1", *settings),
         learns=True,
         **WRITES,
         verbs=("generate", "score", "evaluate", "inspect gradients", "inspect normaliser"),
@@ -152,7 +152,7 @@ def transformer(name: str, *settings: str) -> Case:
 SIZE = "model.features.size=12"
 OWN_WORDS = ("objective.kind=scheduled-sampling", "objective.decay=linear", "objective.begin=0.9")
 CASES += [
-    language("lstm", SIZE, "model.features.layers=2", "model.features.weight_drop=0.2"),
+    language("lstm", SIZE, "model.features.layers=2", "model.features.dropout=0.2", "model.features.weight_drop=0.2"),
     language("average"),
     language("attention-average"),
     language("feedforward", SIZE, "model.features.context=3", "model.features.layers=2"),
@@ -170,7 +170,11 @@ CASES += [
     language("adaptive-softmax", SIZE, "model.output.kind=adaptive-softmax", preset="lstm"),
     language("sampled-softmax", SIZE, "model.output.kind=sampled-softmax", "model.output.samples=64", preset="lstm"),
     language(
-        "noise-contrastive", "model.output.kind=noise-contrastive", "model.output.normaliser=learned", preset="gru"
+        "noise-contrastive",
+        SIZE,
+        "model.output.kind=noise-contrastive",
+        "model.output.normaliser=learned",
+        preset="gru",
     ),
     language("negative-sampling", SIZE, "model.output.kind=negative-sampling", preset="rnn"),
     language("lstm-sampling", SIZE, "model.features.weight_drop=0.2", *OWN_WORDS, preset="lstm"),

@@ -119,5 +119,5 @@ def test_the_fingerprint_knows_how_far_back_a_model_looks(tmp_path: Path) -> Non
 def test_the_preset_reads_conversations() -> None:
     config = load_config("dialogue")
     train, _ = pair_corpora(config.data)
-    assert sum(1 for _ in train) == 34_028 - 7721  # every turn but the first of each chat
+    assert sum(1 for _ in train) == 53_523 - 10_412  # every turn but the first of each chat
     assert max(pair.source.count(TURN) for pair in open_pairs(config.data, "chitchat:test")) == config.data.history - 1

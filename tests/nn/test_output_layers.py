@@ -19,7 +19,7 @@ from seqloom.nn import OutputLayer, Softmax
 from seqloom.nn.output import build_output, layout_of
 from seqloom.nn.output.adaptive import AdaptiveSoftmax, coverage_cutoffs, frequency_ranks
 from seqloom.nn.output.classes import ClassSoftmax, frequency_classes, vector_classes
-from seqloom.nn.output.noise import Noise, log_uniform_noise, unigram_noise
+from seqloom.nn.output.noise import Noise, Sample, log_uniform_noise, unigram_noise
 from seqloom.nn.output.sampled import NoiseContrastive, SampledOutput
 from seqloom.nn.output.tree import TreeSoftmax
 
@@ -455,8 +455,12 @@ def test_over_all_draws_the_estimate_of_the_normaliser_is_exact() -> None:
     torch.manual_seed(0)
     made = layer("sampled-softmax", 7, torch.randint(1, 50, (7,)), samples=2)
     scores, target, q = torch.randn(7), torch.tensor([3]), made.noise.probabilities
+
+    def known(pair: Tensor) -> Sample:
+        return Sample(pair, (2 * q[pair]).log(), (2 * q[target]).log())
+
     expected = sum(
-        q[one] * q[other] * (made.estimate(scores[target], scores[None, pair], target, pair) + scores[3]).exp()
+        q[one] * q[other] * (made.estimate(scores[target], scores[None, pair], target, known(pair)) + scores[3]).exp()
         for one, other in itertools.product(range(7), repeat=2)
         for pair in [torch.tensor([one, other])]
     )
@@ -474,8 +478,14 @@ def test_over_all_draws_the_gradient_of_noise_contrastive_estimation_is_that_of_
         nn.init.constant_(made.normaliser, 0.3)
     scores, truth, q = torch.randn(7, requires_grad=True), torch.randn(7).softmax(0), made.noise.probabilities
     drawn = torch.arange(7).unsqueeze(1).expand(-1, k)  # k times the same word: the mean of a sum is that of its terms
+
+    def known(words: Tensor, targets: Tensor) -> Sample:
+        return Sample(words, (k * q[words]).log(), (k * q[targets]).log())
+
     total = sum(
-        truth[word] * q[noise] * made.estimate(scores[word, None], scores[None, drawn[noise]], word[None], drawn[noise])
+        truth[word]
+        * q[noise]
+        * made.estimate(scores[word, None], scores[None, drawn[noise]], word[None], known(drawn[noise], word[None]))
         for word, noise in itertools.product(torch.arange(7), repeat=2)
     )
     (found,) = torch.autograd.grad(total, scores)

@@ -101,7 +101,7 @@ def test_all_learn_from_the_same_pairs_under_the_same_tokenisers_and_seed(ladder
 def test_all_see_as_many_target_tokens_whatever_their_batches(ladder: Ladder, out: Path) -> None:
     entries = [metrics(out / rung.name)[-1] for rung in ladder.rungs]
     steps = [entry["step"] for entry in entries]
-    assert steps[2] > 4 * steps[0]
+    assert steps[2] > 2 * steps[0]  # batches of 60 tokens and of 512
     for entry in entries:
         assert abs(entry["tokens"] - 2000) <= entry["tokens"] / entry["step"]
 
