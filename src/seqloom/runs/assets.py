@@ -88,6 +88,8 @@ def _save_codebook(codebook: Codebook, path: Path) -> None:
 def _read_codebook(path: Path) -> Codebook:
     tensors = load_weights(path)
     try:
+        if tensors["image"].dtype != torch.int64:
+            raise DataError("the size of its images is not in whole numbers")
         height, width = tensors["image"].tolist()
         return Codebook(tensors["codes"], height, width)
     except (DataError, ValueError, KeyError, TypeError) as error:
