@@ -70,6 +70,22 @@ def test_a_map_is_drawn(cli, file: Path, tmp_path: Path) -> None:
     assert record["words"] == 5
 
 
+def test_chinese_characters_are_words_of_a_map(cli, vectors: WordVectors, tmp_path: Path) -> None:
+    write_word2vec(WordVectors(list("山水月酒的。鳥"), vectors.vectors), tmp_path / "vectors.txt")
+    (record,) = cli("words", "map", tmp_path / "vectors.txt", "--out", tmp_path / "map.svg", "--json").records
+    assert record["words"] == 5  # neither the particle nor the mark
+    assert "酒" in (tmp_path / "map.svg").read_text(encoding="utf-8")
+
+
+def test_a_map_of_nothing_is_refused(cli, vectors: WordVectors, tmp_path: Path) -> None:
+    words = ["the", "of", "3", "。", "x", "king", "pear"]
+    write_word2vec(WordVectors(words, vectors.vectors), tmp_path / "vectors.txt")
+    outcome = cli("words", "map", tmp_path / "vectors.txt", "--out", tmp_path / "map.svg")
+    assert outcome.code == 2
+    assert "only 2 of its 7 words are neither stop words nor numbers" in outcome.error
+    assert not (tmp_path / "map.svg").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

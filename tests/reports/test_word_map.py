@@ -54,6 +54,12 @@ def test_names_that_would_touch_are_left_out() -> None:
     assert readable(points, ["first", "second", "third"]).tolist() == [True, False, True]
 
 
+def test_chinese_characters_are_wider_than_letters() -> None:
+    points = np.array([[0.0, 0.0], [22.0, 0.0]])
+    assert readable(points, ["two", "two"]).all()
+    assert not readable(points, ["三个字", "三个字"]).all()
+
+
 def test_the_picture_names_the_words() -> None:
     points, _ = clusters()
     vectors = WordVectors([f"word{number}" for number in range(80)], points.astype(np.float32))

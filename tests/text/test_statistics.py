@@ -12,7 +12,7 @@ from nltk.util import ngrams
 from seqloom.errors import DataError
 from seqloom.text import statistics
 from seqloom.text.statistics import CorpusStatistics
-from seqloom.text.stopwords import is_stop_word
+from seqloom.text.stopwords import is_content_word, is_stop_word
 from seqloom.text.words import split_words
 from seqloom.text.zipf import zipf_exponent
 
@@ -80,11 +80,20 @@ def test_texts_are_read_once() -> None:
 
 @pytest.mark.parametrize(
     ("word", "stop"),
-    [(word, True) for word in ("the", "The", "don’t", ",", "。", "的", "<unk>")]
+    [(word, True) for word in ("the", "The", "don’t", ",", "。", "的", "還", "<unk>")]
     + [(word, False) for word in ("cat", "猫", "3.14")],
 )
 def test_stop_words(word: str, stop: bool) -> None:
     assert is_stop_word(word) is stop
+
+
+@pytest.mark.parametrize(
+    ("word", "content"),
+    [(word, True) for word in ("cat", "ox", "c3po", "酒", "山水", "l'été")]
+    + [(word, False) for word in ("the", "b", "3", "1599", "3.14", "７", "。", "的", "與", "<unk>", "é")],
+)
+def test_content_words_are_chosen_by_what_they_are_not_by_their_length(word: str, content: bool) -> None:
+    assert is_content_word(word) is content
 
 
 def test_what_cannot_be_counted_is_told() -> None:

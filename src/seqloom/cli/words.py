@@ -174,7 +174,7 @@ def draw_map(
     from seqloom.reports.word_map import words_picture
     from seqloom.runs.words import load_vectors
     from seqloom.text.reading import read_lines
-    from seqloom.text.stopwords import is_stop_word
+    from seqloom.text.stopwords import is_content_word
 
     vectors = load_vectors(run)
     if words is not None:
@@ -183,7 +183,12 @@ def draw_map(
         if len(drawn) < 5:
             raise UserError(f"{words}: only {len(drawn)} of its {len(wanted)} words have vectors; five are needed")
     else:
-        drawn = list(islice((word for word in vectors.words if not is_stop_word(word) and len(word) > 1), number))
+        drawn = list(islice(filter(is_content_word, vectors.words), number))
+        if len(drawn) < 5:
+            raise UserError(
+                f"{run}: only {len(drawn)} of its {len(vectors):,} words are neither stop words nor numbers nor single "
+                "letters; five are needed: name words with --words FILE"
+            )
     save(words_picture(vectors, drawn), out)
     if json:
         print_json({"picture": str(out), "words": len(drawn)})

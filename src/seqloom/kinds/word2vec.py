@@ -39,7 +39,7 @@ from seqloom.runs.language_model import TextAssets
 from seqloom.runs.stages import Figures, Stage
 from seqloom.runs.trained import HasWordVectors, Trained
 from seqloom.runs.words import load_vectors, ordinary_words
-from seqloom.text.stopwords import is_stop_word
+from seqloom.text.stopwords import is_content_word
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.vocabulary import Vocabulary
 from seqloom.text.words import WordTokenizer
@@ -129,7 +129,7 @@ class TrainedWordVectors(Trained, HasWordVectors):
         """Words that carry meaning, frequent ones first."""
         for place in np.argsort(-self.model.counts, kind="stable").tolist():
             word = self.vectors.words[place]
-            if not is_stop_word(word) and len(word) > 1:
+            if is_content_word(word):
                 yield word
 
 

@@ -6,17 +6,18 @@ import html
 import io
 import math
 import re
+import sys
+import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import matplotlib
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontEntry, FontProperties, findfont, fontManager, get_font, get_font_names
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
@@ -44,6 +45,9 @@ VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} |
 
 SHORTEST = 1e-3  # seconds; what a logarithmic axis shows for no time at all
 SUFFIXES = (".png", ".svg", ".pdf")
+SHOWN_BY_OTHERS = ".svg"  # whoever opens it draws its letters, with fonts of their own
+LEFT_OUT = "·"  # stands for letters that no font has
+LAST_RESORT = "Last Resort"  # begins the names of fonts that have a box for every character
 
 
 class Series(NamedTuple):
@@ -63,12 +67,19 @@ def series(index: int) -> Series:
     )
 
 
+class Nothing(Figure):
+    """What stands on a page where a plot would, if there were something to draw; no file is written of it."""
+
+    reason: str
+
+
 @contextmanager
 def styled() -> Iterator[None]:
     """The style holds inside this block, for drawing and for writing."""
-    with matplotlib.rc_context({**STYLE, "font.family": _installed_fonts()}), warnings.catch_warnings():
-        # A glyph that no installed font has only matters where the plot is not shown by a browser.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    installed = {"sans-serif", *get_font_names()}  # of others matplotlib would warn
+    fonts = [name for name in STYLE["font.family"] if name in installed]
+    with matplotlib.rc_context({**STYLE, "font.family": fonts}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # `_fit_fonts` says it better
         yield
 
 
@@ -99,9 +110,10 @@ def round_numbers(low: float, high: float, most: int = 8) -> list[float]:
     return numbers[:: math.ceil(len(numbers) / most)]
 
 
-def nothing_to_show(reason: str) -> Figure:
-    """What stands where a plot would, if there were something to draw."""
-    figure = Figure(figsize=(8.6, 2.0))
+def nothing_to_show(reason: str) -> Nothing:
+    """A figure that says why there is none."""
+    figure = Nothing(figsize=(8.6, 2.0))
+    figure.reason = reason
     axes = figure.subplots()
     axes.set_axis_off()
     axes.text(0.5, 0.5, f"Nothing to show: {reason}", ha="center", va="center", color=MUTED, transform=axes.transAxes)
@@ -128,22 +140,29 @@ def svg(figure: Figure, label: str = "") -> str:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure to a .png, .svg or .pdf file, on white, atomically."""
+    """Write a figure to a .png, .svg or .pdf file, on white, atomically; one that shows nothing is refused."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise UserError(f"cannot draw into {path}: the name must end in one of {', '.join(SUFFIXES)}")
+    if isinstance(figure, Nothing):
+        raise UserError(f"{path} is not drawn, as there is nothing to show: {figure.reason}")
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
     with atomic_file(path) as temporary:
-        _write(figure, temporary, format=suffix[1:], facecolor=PAPER, metadata=metadata)
+        lack = _write(figure, temporary, format=suffix[1:], facecolor=PAPER, metadata=metadata)
+    if lack:
+        where = ", they are seen where there is one" if suffix == SHOWN_BY_OTHERS else f", {LEFT_OUT} stands for them"
+        sys.stderr.write(f"{path}: {lack}{where}\n")
 
 
-def _write(figure: Figure, to: Any, **options: Any) -> None:
-    """Draw the figure; words in it may have characters that no picture can hold."""
+def _write(figure: Figure, to: Any, format: str, **options: Any) -> str | None:
+    """Draw the figure; words in it may have characters that no picture can hold. Gives what no font has."""
     for text in figure.findobj(Text):
         text.set_text(writable(text.get_text()))
     with styled():
-        figure.savefig(to, **options)
+        lack = _fit_fonts(figure, drawn_here=f".{format}" != SHOWN_BY_OTHERS)
+        figure.savefig(to, format=format, **options)
+    return lack
 
 
 def _variable(match: re.Match[str]) -> str:
@@ -151,8 +170,62 @@ def _variable(match: re.Match[str]) -> str:
     return f"{name}: var({VARIABLES[color]}, {color})" if color in VARIABLES else match.group()
 
 
-@cache
-def _installed_fonts() -> list[str]:
-    """The fonts of the style without those that are not installed: of these matplotlib would warn."""
-    installed = {"sans-serif", *font_manager.get_font_names()}
-    return [name for name in STYLE["font.family"] if name in installed]
+# --------------------------------------------------------------------------------------------------------------- fonts
+
+
+def _fit_fonts(figure: Figure, drawn_here: bool) -> str | None:
+    """Let each text have fonts that have its letters, whichever are installed. Where there is none, say so; a picture
+    that is drawn here says it as well, and has no boxes."""
+    texts = {text: _letters(text.get_text()) for text in figure.findobj(Text)}
+    letters = set().union(*texts.values())
+    usual = [findfont(FontProperties(family=[family])) for family in matplotlib.rcParams["font.family"]]
+    unusual = letters - _held(usual, letters)
+    others, missing = _more_fonts(unusual)
+    for text in (text for text, own in texts.items() if own & unusual):
+        text.set_fontfamily([*matplotlib.rcParams["font.family"], *others])
+    poor = [text for text, own in texts.items() if own & missing]
+    if not poor:
+        return None
+    chinese = any(unicodedata.name(letter, "").startswith("CJK") for letter in missing)
+    font = "Chinese characters, e.g. Noto Sans CJK" if chinese else "their characters, e.g. one of the Noto Sans family"
+    lack = f"{len(poor)} {'label needs' if len(poor) == 1 else 'labels need'} a font with {font}: none is installed"
+    if drawn_here:
+        for text in poor:
+            text.set_text(re.sub(f"[{re.escape(''.join(missing))}]+", LEFT_OUT, text.get_text()))
+        figure.supxlabel(lack, fontsize=9.5, color=MUTED)
+    return lack
+
+
+def _letters(text: str) -> set[str]:
+    """The characters of a text that need a sign in a font: not spaces and marks of direction."""
+    return {letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cf", "Zs", "Zl", "Zp")}
+
+
+def _held(files: Iterable[str], letters: set[str]) -> set[str]:
+    """Which of the letters some font file has."""
+    return {letter for file in files for letter in letters if get_font(file).get_char_index(ord(letter))}
+
+
+def _more_fonts(letters: set[str]) -> tuple[list[str], set[str]]:
+    """The names of installed fonts that have these letters, as few as do; and the letters that none has."""
+    held = {font.name: _held([font.fname], letters) for font in _upright_fonts()} if letters else {}
+    names, missing = [], set(letters)
+    while held and missing:
+        best = max(held, key=lambda name: len(held[name] & missing))
+        if not held[best] & missing:
+            break
+        names.append(best)
+        missing -= held.pop(best)
+    return names, missing
+
+
+def _upright_fonts() -> Iterator[FontEntry]:
+    """The installed fonts that can be drawn in any size; first those without serifs, as the style's own."""
+    for font in sorted(fontManager.ttflist, key=lambda font: ("Sans" not in font.name, font.name)):
+        if font.style == "normal" and not font.name.startswith(LAST_RESORT):
+            try:
+                scalable = get_font(font.fname).scalable
+            except (OSError, RuntimeError):  # damaged, or taken away since matplotlib looked
+                continue
+            if scalable:
+                yield font

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from seqloom.reports.style import INK, MUTED, PALETTE, nothing_to_show, styled, 
 
 Floats = NDArray[np.float64]
 
-LETTER = 0.62  # width of a letter, in sizes of the font
+LETTER, WIDE = 0.62, 1.0  # width of a letter, and of one of Chinese, in sizes of the font
 SIZE = 8.5  # of the font, in points
 INCHES = (10.4, 8.0)
 
@@ -56,13 +57,17 @@ def words_picture(vectors: WordVectors, words: Sequence[str]) -> Figure:
 
 def readable(points: Floats, words: Sequence[str]) -> NDArray[np.bool_]:
     """Which names can be written without touching one before them."""
-    half = np.array([[len(word) * LETTER * SIZE / 2 + 2, SIZE * 0.65] for word in words])
+    half = np.array([[_width(word) * SIZE / 2 + 2, SIZE * 0.65] for word in words])
     shown = np.zeros(len(words), bool)
     for index in range(len(words)):
         taken = np.flatnonzero(shown)
         apart = np.abs(points[taken] - points[index]) > half[taken] + half[index]
         shown[index] = apart.any(1).all()
     return shown
+
+
+def _width(word: str) -> float:
+    return sum(WIDE if unicodedata.east_asian_width(letter) in "WF" else LETTER for letter in word)
 
 
 def project(vectors: Floats) -> Floats:
