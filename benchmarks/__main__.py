@@ -10,6 +10,7 @@ FILE) and questions (--analogies FILE). energy wants scikit-learn, latent pythae
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--test", help="seq2seq: as --pairs, to decode; some of --pairs are held out when not given")
     parser.add_argument("--run", type=Path, help="seq2seq: the folder of a trained model to decode with besides")
     parser.add_argument("--data", type=Path, help="words: a text file, or a folder of them, gzipped or not")
+    parser.add_argument("--words", type=float, default=math.inf, help="words: read no more of the text than so many")
     parser.add_argument("--similarity", type=Path, nargs="*", default=[], help="words: pairs with judgements")
     parser.add_argument("--analogies", type=Path, nargs="*", default=[], help="words: questions of analogy")
     parser.add_argument("--images", default="fashion", help="energy, latent: an idx file, a folder, or a bundled set")
@@ -118,7 +120,9 @@ def _seq2seq_tables(arguments: argparse.Namespace, device: torch.device, effort:
 def _word_tables(arguments: argparse.Namespace) -> Iterator[Table]:
     from benchmarks import words  # here, for the other benchmarks do without gensim
 
-    sizes = words.WordSizes(passes=(1,), seeds=(1,), words=1e6) if arguments.quick else words.WordSizes()
+    sizes = words.WordSizes(words=arguments.words)
+    if arguments.quick:
+        sizes = words.WordSizes(passes=(1,), seeds=(1,), words=min(1e6, arguments.words))
     yield from words.run_words(arguments.data, arguments.similarity, arguments.analogies, sizes, _say)
 
 

@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,9 @@ from seqloom.text.special import EOS
 from seqloom.text.vocabulary import Vocabulary
 
 LETTERS = re.compile("[a-z]+")
-PARAGRAPH = re.compile(r"\n\s*\n")
+LONGEST = 10_000  # words of a sentence that gensim reads; the others it drops without a word
 SIZE, WINDOW, NEGATIVES, MIN_COUNT, SUBSAMPLE = 100, 5, 5, 5, 1e-3
+GENSIM_RATE = 0.025  # that it takes of itself, for every architecture
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,9 @@ class Outcome:
     scores: tuple[float, ...]
 
 
+Trainer = Callable[[Words, Word2VecConfig, int, int], tuple[float, WordVectors]]
+
+
 def run_words(
     data: Path, similarity: Sequence[Path], analogies: Sequence[Path], sizes: WordSizes, say: Callable[[str], None]
 ) -> Iterator[Table]:
@@ -74,40 +79,45 @@ def run_words(
     ):
         config = Word2VecConfig.model_validate({"architecture": architecture, "output": output, "passes": 1})
         train_ours(text, config, 0, sizes.threads, limit=1000)  # compiled before it is timed
+        trainers: dict[str, Trainer] = {"seqloom": train_ours, "gensim": train_gensim}
+        if config.first_rate != GENSIM_RATE:
+            trainers[f"gensim, rate {config.first_rate:g}"] = partial(train_gensim, rate=config.first_rate)
         rows = []
         for passes in sizes.passes if output != "tree" else sizes.passes[:1]:
             config = config.model_copy(update={"passes": passes})
-            ours, theirs = [], []
+            sides: dict[str, list[Outcome]] = {name: [] for name in trainers}
             for seed in sizes.seeds:
-                for side, train in ((ours, train_ours), (theirs, train_gensim)):
+                for name, train in trainers.items():
                     speed, vectors = train(text, config, seed, sizes.threads)
                     scores = (
                         *(word_similarity(vectors, path).spearman for path in similarity),
                         *(100 * word_analogies(vectors, path).accuracy for path in analogies),
                     )
-                    side.append(Outcome(speed, scores))
-                    say(f"{architecture} {output} {passes} {train.__name__} {seed}: {speed:,.0f} words/s {scores}")
-            rows += _rows(passes, ours, theirs, [3] * len(similarity) + [1] * len(analogies))
+                    sides[name].append(Outcome(speed, scores))
+                    say(f"{architecture} {output} {passes} {name} {seed}: {speed:,.0f} words/s {scores}")
+            rows += _rows(passes, sides, [3] * len(similarity) + [1] * len(analogies))
         files = [path.stem for path in similarity] + [f"{path.stem} %" for path in analogies]
         yield Table(
             f"{architecture}, {output}",
             f"{text.count:,} words, vocabulary {len(text.vocabulary.ordinary):,}; {SIZE} dimensions, window {WINDOW}, "
             f"{NEGATIVES} negatives, sub-sampling {SUBSAMPLE:g}, {sizes.threads} threads; the first learning rate is "
-            f"{config.first_rate:g}, and gensim's own for gensim. Median speed of training alone, mean ± deviation "
-            f"of the scores, over {len(sizes.seeds)} seeds, in turns; gensim is given sentences in memory.",
-            ["passes", "", "words/s", "ratio", *files],
+            f"{config.first_rate:g}, and gensim's own {GENSIM_RATE:g} where none is named. Median speed of training "
+            f"alone, mean ± deviation of the scores, over {len(sizes.seeds)} seeds, in turns; gensim is given "
+            "sentences in memory.",
+            ["passes", "", "words/s", "seqloom / it", *files],
             rows,
         )
 
 
-def _rows(passes: int, ours: list[Outcome], theirs: list[Outcome], digits: list[int]) -> list[list[str]]:
-    ratios = [mine.speed / other.speed for mine, other in zip(ours, theirs, strict=True)]
-    ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+def _rows(passes: int, sides: dict[str, list[Outcome]], digits: list[int]) -> list[list[str]]:
+    """A row per side; each ratio is that of ours to the side's speed, seed by seed."""
     rows = []
-    for name, side in (("seqloom", ours), ("gensim", theirs)):
+    for name, side in sides.items():
+        ratios = [mine.speed / other.speed for mine, other in zip(sides["seqloom"], side, strict=True)]
+        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})" if name != "seqloom" else ""
         speed = number(statistics.median(outcome.speed for outcome in side))
         scores = zip(*(outcome.scores for outcome in side), strict=True)
-        rows.append([str(passes), name, speed, ratio if name == "seqloom" else "1", *map(_spread, scores, digits)])
+        rows.append([str(passes), name, speed, ratio, *map(_spread, scores, digits)])
     return rows
 
 
@@ -117,20 +127,24 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 
 def read_words(data: Path, most: float = math.inf) -> Words:
-    """Lower-case words of Latin letters, a paragraph a sentence; from a text file or a folder of them."""
+    """Lower-case words of Latin letters, a line a sentence; from a text file or a folder of them.
+
+    A longer line than gensim reads is several sentences, for both sides.
+    """
     files = sorted(path for path in data.iterdir() if ".txt" in path.suffixes) if data.is_dir() else [data]
     sentences: list[list[str]] = []
     counts: dict[str, int] = {}
     total = 0
     for file in files:
         with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else open(file, encoding="utf-8") as text:
-            for paragraph in PARAGRAPH.split(text.read().lower()):
-                words = LETTERS.findall(paragraph)
-                if words and total < most:
-                    sentences.append(words)
-                    total += len(words)
-                    for word in words:
-                        counts[word] = counts.get(word, 0) + 1
+            for line in text:
+                words = LETTERS.findall(line.lower())
+                if not words or total >= most:
+                    continue
+                sentences += [words[start : start + LONGEST] for start in range(0, len(words), LONGEST)]
+                total += len(words)
+                for word in words:
+                    counts[word] = counts.get(word, 0) + 1
     vocabulary = Vocabulary.from_counts(counts, MIN_COUNT)
     tokens = np.fromiter(_ids(sentences, vocabulary), np.uint32, total + len(sentences))
     return Words(sentences, vocabulary, tokens)
@@ -158,7 +172,9 @@ def train_ours(
     return config.passes * text.count / seconds, model.word_vectors(text.vocabulary.ordinary)
 
 
-def train_gensim(text: Words, config: Word2VecConfig, seed: int, threads: int) -> tuple[float, WordVectors]:
+def train_gensim(
+    text: Words, config: Word2VecConfig, seed: int, threads: int, rate: float = GENSIM_RATE
+) -> tuple[float, WordVectors]:
     """The same by gensim."""
     tree = config.output == "tree"
     model = Gensim(
@@ -169,6 +185,8 @@ def train_gensim(text: Words, config: Word2VecConfig, seed: int, threads: int) -
         hs=int(tree),
         negative=0 if tree else config.negatives,
         sample=config.subsample,
+        alpha=rate,
+        min_alpha=config.final_rate,
         workers=threads,
         seed=seed,
     )

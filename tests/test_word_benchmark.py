@@ -22,12 +22,21 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_paragraph_is_a_sentence_of_lower_case_words(text: Path) -> None:
+def test_a_line_is_a_sentence_of_lower_case_words(text: Path) -> None:
     found = read_words(text)
-    assert found.sentences[:2] == [["the", "king", "saw", "the", "queen"], ["a", "queen", "the", "king", "an", "apple"]]
+    assert found.sentences[:3] == [
+        ["the", "king", "saw", "the", "queen"],
+        ["a", "queen", "the", "king"],
+        ["an", "apple"],
+    ]
     assert found.sentences[-1] == ["once"]
     assert found.tokens[-2:].tolist() == [UNK, EOS]
     assert found.count == len(found.tokens) - len(found.sentences)
+
+
+def test_gensim_is_given_no_sentence_that_it_would_cut(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("word " * 25_000)
+    assert [len(sentence) for sentence in read_words(tmp_path / "long.txt").sentences] == [10_000, 10_000, 5_000]
 
 
 def test_both_sides_have_a_row(text: Path, tmp_path: Path) -> None:
@@ -39,6 +48,6 @@ def test_both_sides_have_a_row(text: Path, tmp_path: Path) -> None:
         "cbow, negative-sampling",
         "skip-gram, tree",
     ]
-    for table in tables:
-        assert [row[1] for row in table.rows] == ["seqloom", "gensim"]
+    for table, own in zip(tables, ([], ["gensim, rate 0.25"], []), strict=True):
+        assert [row[1] for row in table.rows] == ["seqloom", "gensim", *own]
         assert all("±" in row[-1] for row in table.rows)
