@@ -27,11 +27,13 @@ def few_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [font for font in fontManager.ttflist if str(font.fname).startswith(matplotlib.get_data_path())]
     assert any("Last Resort" in font.name for font in own)
     monkeypatch.setattr(fontManager, "ttflist", own)
+    monkeypatch.setattr("seqloom.reports.style.findSystemFonts", list)
 
 
 @pytest.fixture
-def chinese_font(few_fonts: None, tmp_path: Path) -> str:
-    """The same with one more font, in which each of four characters is a black square."""
+def chinese_font(few_fonts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same with one more font, in which each of four characters is a black square, and a damaged one. They were
+    installed after matplotlib made its list."""
     pen = TTGlyphPen(None)
     corners = [(0, 0), (0, 1000), (1000, 1000), (1000, 0)]
     pen.moveTo(corners[0])
@@ -49,7 +51,9 @@ def chinese_font(few_fonts: None, tmp_path: Path) -> str:
     builder.setupOS2()
     builder.setupPost()
     builder.save(tmp_path / "loom.ttf")
-    fontManager.addfont(tmp_path / "loom.ttf")
+    (tmp_path / "damaged.ttf").write_bytes(b"no font")
+    files = [str(tmp_path / "damaged.ttf"), str(tmp_path / "loom.ttf")]
+    monkeypatch.setattr("seqloom.reports.style.findSystemFonts", lambda: files)
     return "Loom Han"
 
 
@@ -103,6 +107,7 @@ def test_a_font_that_has_the_letters_is_found(
     first, *_, last = figure.axes[0].texts
     assert first.get_fontfamily()[-1] == chinese_font
     assert chinese_font not in last.get_fontfamily()  # it needs none
+    monkeypatch.setattr("seqloom.reports.style.findSystemFonts", list)
     monkeypatch.setattr(fontManager, "ttflist", [font for font in fontManager.ttflist if font.name != chinese_font])
     save(picture(), tmp_path / "without.png")
     squares = 4 * (10.5 / 72 * 160) ** 2

@@ -10,14 +10,22 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontEntry, FontProperties, findfont, fontManager, get_font, get_font_names
+from matplotlib.font_manager import (
+    FontEntry,
+    FontProperties,
+    findfont,
+    findSystemFonts,
+    fontManager,
+    get_font,
+    get_font_names,
+)
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
@@ -208,9 +216,13 @@ def _held(files: Iterable[str], letters: set[str]) -> set[str]:
 
 def _more_fonts(letters: set[str]) -> tuple[list[str], set[str]]:
     """The names of installed fonts that have these letters, as few as do; and the letters that none has."""
-    held = {font.name: _held([font.fname], letters) for font in _upright_fonts()} if letters else {}
+    if not letters:
+        return [], letters
+    for file in set(findSystemFonts()) - {str(font.fname) for font in fontManager.ttflist}:
+        _add_font(file)  # installed since matplotlib made its list, which it keeps for ever
+    held = {font.name: _held([font.fname], letters) for font in _upright_fonts()}
     names, missing = [], set(letters)
-    while held and missing:
+    while missing:
         best = max(held, key=lambda name: len(held[name] & missing))
         if not held[best] & missing:
             break
@@ -219,13 +231,15 @@ def _more_fonts(letters: set[str]) -> tuple[list[str], set[str]]:
     return names, missing
 
 
+def _add_font(file: str) -> None:
+    with suppress(OSError, RuntimeError):  # a damaged file
+        fontManager.addfont(file)
+
+
 def _upright_fonts() -> Iterator[FontEntry]:
     """The installed fonts that can be drawn in any size; first those without serifs, as the style's own."""
     for font in sorted(fontManager.ttflist, key=lambda font: ("Sans" not in font.name, font.name)):
         if font.style == "normal" and not font.name.startswith(LAST_RESORT):
-            try:
-                scalable = get_font(font.fname).scalable
-            except (OSError, RuntimeError):  # damaged, or taken away since matplotlib looked
-                continue
-            if scalable:
-                yield font
+            with suppress(OSError, RuntimeError):  # damaged, or taken away since matplotlib made its list
+                if get_font(font.fname).scalable:
+                    yield font
