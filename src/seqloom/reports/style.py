@@ -222,7 +222,7 @@ def _more_fonts(letters: set[str]) -> tuple[list[str], set[str]]:
         _add_font(file)  # installed since matplotlib made its list, which it keeps for ever
     held = {font.name: _held([font.fname], letters) for font in _upright_fonts()}
     names, missing = [], set(letters)
-    while missing:
+    while held and missing:
         best = max(held, key=lambda name: len(held[name] & missing))
         if not held[best] & missing:
             break
