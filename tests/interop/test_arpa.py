@@ -20,6 +20,7 @@ from seqloom.interop.arpa import kernels, lines, read_arpa, reading, write_arpa,
 from seqloom.models.ngram.counting import count
 from seqloom.models.ngram.estimation import estimate
 from seqloom.models.ngram.model import NgramModel
+from seqloom.models.ngram.trie import NO_HISTORY
 from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.reading import read_lines
 from seqloom.text.special import BOS, EOS, PAD, UNK
@@ -182,8 +183,12 @@ def test_kenlms_files_score_as_in_the_kenlm_module(kenlm):
     model, tokenizer = read(path)
     theirs = kenlm.Model(str(path))
     for sentence in [*SENTENCES, *list(read_lines(FIXTURES / NOVEL))[1000:1100]]:
-        expected = [score for score, _, _ in theirs.full_scores(sentence)]
-        assert model_log10_probs(model, tokenizer, sentence) == pytest.approx(expected, abs=2e-6)
+        tokens = np.array([*tokenizer.encode(sentence), EOS])
+        for bos, first in ((True, BOS), (False, NO_HISTORY)):
+            expected, expected_orders, _ = zip(*theirs.full_scores(sentence, bos=bos), strict=True)
+            scores, orders = model.unit_scores(tokens, np.array([len(tokens)]), first)
+            assert scores / math.log(10) == pytest.approx(expected, abs=2e-6)
+            assert orders.tolist() == list(expected_orders)
 
 
 # ---------------------------------------------------------------------------------------------------- round trip

@@ -20,6 +20,7 @@ from seqloom.models.ngram import counting, estimation, scoring, suffixes, trie
 from seqloom.models.ngram.counting import count
 from seqloom.models.ngram.estimation import estimate
 from seqloom.models.ngram.model import NgramModel
+from seqloom.models.ngram.trie import NO_HISTORY
 from seqloom.models.ngram.workspace import Workspace
 from seqloom.text.special import BOS, EOS, PAD, UNK
 
@@ -98,10 +99,13 @@ def test_compiled_scores_are_those_of_numpy_and_of_the_steps(
 ) -> None:
     model = fitted(units, order=order, smoothing=smoothing)
     tokens, lengths = flat(others).astype(np.int32), np.array([len(unit) + 1 for unit in others])
-    inputs = np.concatenate([[BOS], tokens[:-1]]).astype(np.int32)
-    inputs[inputs == EOS] = BOS
-    plain = model.unit_log_probs(tokens, lengths)
-    np.testing.assert_allclose(scoring.score_compiled(model, inputs, tokens), plain, rtol=1e-6)
+    for first in (NO_HISTORY, BOS):
+        inputs = np.concatenate([[first], tokens[:-1]]).astype(np.int32)
+        inputs[inputs == EOS] = first
+        plain, orders = model.unit_scores(tokens, lengths, first)
+        scores, compiled_orders = scoring.score_compiled(model, inputs, tokens)
+        np.testing.assert_allclose(scores, plain, rtol=1e-6)
+        np.testing.assert_array_equal(compiled_orders, orders)
     steps = [log_probs_after(model, unit[:at])[token] for unit in others for at, token in enumerate([*unit, EOS])]
     np.testing.assert_allclose(plain, steps, rtol=1e-5, atol=1e-5)
 

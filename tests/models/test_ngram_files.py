@@ -131,13 +131,15 @@ def test_whatever_is_changed_the_file_is_refused_or_holds_a_tree(
         assert all(0 <= word < SIZE for ngram in order for word in ngram)
     targets = TEXT.astype(np.int32)
     inputs = np.append(BOS, np.where(targets == EOS, BOS, targets)[:-1]).astype(np.int32)
-    scores = np.empty(len(targets), np.float32)
+    scores, orders = np.empty(len(targets), np.float32), np.empty(len(targets), np.uint8)
     # Not compiled: an index that is out of bounds is an error, not a crash.
     kernels.score.py_func(  # type: ignore[attr-defined]
         *(model.trie.words, model.trie.first, model.log_probs, model.backoffs, np.float32(model.missing), ORDER),
-        *(inputs, targets, scores, 0, len(targets)),
+        *(inputs, targets, scores, orders, 0, len(targets)),
     )
-    np.testing.assert_allclose(scores, score_tokens(model, inputs, targets), rtol=1e-4)
+    expected, expected_orders = score_tokens(model, inputs, targets)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4)
+    np.testing.assert_array_equal(orders, expected_orders)
     contexts = np.array([[4, -1], [BOS, -2], [5, model.trie.find(np.array([4]), np.array([5]))[0]]])
     distributions = np.empty((3, SIZE), np.float32)
     given_up = np.zeros((3, ORDER), np.float32)

@@ -333,14 +333,16 @@ def score(
     inputs: Array,
     targets: Array,
     scores: Array,
+    orders: Array,
     low: int,
     high: int,
 ) -> None:
-    """log p of targets[low:high], as `scoring.score_tokens` states it; the first input is `<bos>`.
+    """log p of targets[low:high] and the order it comes from, as `scoring.score_tokens` states it; at `low` a unit
+    begins.
 
     From the shortest context to the longest: where the n-gram is in the model its log-probability is the score so far;
     where it is not, the back-off weight of its context is added. A context is a node, or -1 if it is not in the model,
-    or -2 if it would reach back before `<bos>`.
+    or -2 if it would reach back before the beginning.
 
     A few hundred tokens at a time take each step together: memory is slow to answer one question, and not much slower
     to answer many that do not wait for each other. Hence the many short loops: each asks one question per token.
@@ -357,6 +359,7 @@ def score(
         for index in range(count):
             contexts[index] = inputs[start + index]
             scores[start + index] = log_probs[targets[start + index]]
+            orders[start + index] = 1
         for length in range(1, order):
             for index in range(count):
                 context = max(contexts[index], 0)
@@ -382,11 +385,13 @@ def score(
             for index in range(count):
                 if nodes[index] >= 0:
                     scores[start + index] = log_probs[nodes[index]]
+                    orders[start + index] = length + 1
                 elif contexts[index] >= 0:
                     scores[start + index] += backoffs[contexts[index]]
                 elif contexts[index] == -1:
                     scores[start + index] += missing
             for index in range(count):  # the n-gram found at one token is the context of the next
                 before = nodes[index - 1] if index else carried[length]
-                contexts[index] = -2 if inputs[start + index] == BOS else before
+                fresh = inputs[start + index] == BOS or inputs[start + index] == -2
+                contexts[index] = -2 if fresh else before
             carried[length] = nodes[count - 1]

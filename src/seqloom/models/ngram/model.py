@@ -16,7 +16,7 @@ from seqloom.errors import CheckpointError
 from seqloom.models.autoregressive import Autoregressive
 from seqloom.models.ngram.parallel import blocks, each
 from seqloom.models.ngram.scoring import score_tokens
-from seqloom.models.ngram.trie import Trie
+from seqloom.models.ngram.trie import NO_HISTORY, Trie
 from seqloom.nn.state import State
 from seqloom.text.special import BOS, PAD
 
@@ -26,8 +26,6 @@ ROUNDING = 1e-5
 """What log p may lie above 0: numbers of 32 bits are off by 1e-7 at each of at most 32 orders."""
 HEAVIEST = 1e3
 """The log of no back-off weight is higher: it would not bring the least of all probabilities to 1."""
-NO_HISTORY = -2
-"""In place of a context that would reach back before `<bos>`."""
 
 FILE: dict[str, Expected] = {
     "words": (np.int32, (None,)),
@@ -129,13 +127,20 @@ class NgramModel(Autoregressive):
         return torch.from_numpy(scores)
 
     def unit_log_probs(self, tokens: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.float32]:
-        """log p of every token of many units, one after the other in `tokens`, each from its own beginning.
+        """log p of every token of many units, one after the other in `tokens`, each from its own beginning."""
+        return self.unit_scores(tokens, lengths)[0]
 
-        All at once: no unit waits for another, so there are no batches.
+    def unit_scores(
+        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], first: int = BOS
+    ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+        """The same, and for every token the order of the longest n-gram in the model that ends in it.
+
+        first: what stands before each unit; `NO_HISTORY` where nothing is known of that. All tokens at once: no unit
+        waits for another, so there are no batches.
         """
         inputs = np.empty(len(tokens), np.int32)
         inputs[1:] = tokens[:-1]
-        inputs[(np.cumsum(lengths) - lengths)[lengths > 0]] = BOS
+        inputs[(np.cumsum(lengths) - lengths)[lengths > 0]] = first
         return score_tokens(self, inputs, tokens.astype(np.int32, copy=False))
 
     # ----------------------------------------------------------------------------------------------------- files

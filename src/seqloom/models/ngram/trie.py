@@ -17,6 +17,8 @@ LARGE = 1 << 19
 """From this many n-grams on, compiled loops are worth the seconds that compiling them takes once; below, numpy does."""
 ABSENT = -1
 """Where an n-gram is looked for and not found."""
+NO_HISTORY = -2
+"""In place of a context that would reach back before a unit's beginning."""
 
 
 @dataclass(frozen=True)
