@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from seqloom.config import RunConfig
@@ -19,14 +20,17 @@ from seqloom.metrics.likelihood import unit_likelihood
 from seqloom.models.ngram.counting import Counts, count
 from seqloom.models.ngram.estimation import Estimate, estimate
 from seqloom.models.ngram.model import NgramModel
+from seqloom.models.ngram.scoring import COMPILED, LineScorer
 from seqloom.models.ngram.workspace import Workspace
 from seqloom.runs.contests import TextContest
 from seqloom.runs.folder import RunFolder
+from seqloom.runs.generation import Score
 from seqloom.runs.kind import Kind, Report, Work
-from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, text_report
+from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, listed, text_report
 from seqloom.runs.stages import Computation, Computed, Stopwatch
 from seqloom.runs.trained import HasNgrams
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.words import WhitespaceTokenizer
 from seqloom.training import Reporter, read_metrics
 
 if TYPE_CHECKING:
@@ -51,6 +55,18 @@ class TrainedNgram(TrainedLanguageModel, HasNgrams):
     @property
     def context(self) -> str:
         return "each unit by itself" + ("; scores, not probabilities" if self.model.missing else "")
+
+    def score(self, texts: str | Sequence[str]) -> list[Score]:
+        texts = listed(texts)
+        lines = self._lines if len(texts) == 1 and self.model.scored >= COMPILED else None
+        return super().score(texts) if lines is None else [Score(*lines.score(self.tokenizer.prepare(texts[0])))]
+
+    @cached_property
+    def _lines(self) -> LineScorer | None:
+        """What scores single lines at once, where words are what stands between spaces."""
+        if not isinstance(self.tokenizer, WhitespaceTokenizer) or self.data.unit == "file":
+            return None
+        return LineScorer(self.model, self.tokenizer.table)
 
     def orders(self) -> Orders:
         """What training logged of each order, or their sizes for a model that was read from a file."""

@@ -97,12 +97,17 @@ class WordTable:
         ids = np.empty(len(text), np.int32)
         at = written = 0
         while True:
-            at, written, self.size = _number(
+            at, written, self.size = number_words(
                 letters, at, ids, written, self._slots, self._starts, self._pool, self.size, limit
             )
             if at == len(text):
                 return ids[:written]
             self._slots = _doubled(self._slots)  # it stopped because half of them are taken
+
+    @property
+    def arrays(self) -> tuple[Numbers, Numbers, Bytes, int]:
+        """What `number_words` looks words up in: for compiled loops that do more with them than number them."""
+        return self._slots, self._starts, self._pool, self.size
 
     def words(self) -> list[str]:
         """All words, by id. Raises UnicodeDecodeError when what was learnt is not UTF-8."""
@@ -127,7 +132,7 @@ def _extended(array: NDArray[Any], used: int, more: int) -> NDArray[Any]:
 
 
 @compiled
-def _number(
+def number_words(
     text: Bytes,
     at: int,
     ids: Ids,

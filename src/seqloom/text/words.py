@@ -158,8 +158,16 @@ class WhitespaceTokenizer(WordTokenizer):
 
     def _compiled(self, texts: Sequence[str]) -> WordTable | None:
         """The table to encode a batch with: made for the first large one, and kept for all that follow."""
-        if self._table is None and sum(map(len, texts)) >= LARGE_BATCH:
-            from seqloom.text.word_table import WordTable  # not before it pays: it loads a compiler
+        if self._table is None and sum(map(len, texts)) < LARGE_BATCH:
+            return None
+        table = self.table
+        return table if texts else None
+
+    @property
+    def table(self) -> WordTable:
+        """The words in compiled code: not to be asked for before it pays, for it loads a compiler."""
+        if self._table is None:
+            from seqloom.text.word_table import WordTable
 
             self._table = WordTable.of(self.vocabulary.ordinary)
-        return self._table if texts else None
+        return self._table

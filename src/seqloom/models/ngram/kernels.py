@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.compiling import compiled
+from seqloom.text.word_table import number_words
 
 Array = NDArray[Any]
 
+UNK = 0
 BOS = 2  # plain numbers: a compiled function keeps the value that a global had
 EOS = 3
 SMALL = 24  # below this, insertion sort
@@ -340,58 +342,101 @@ def score(
     """log p of targets[low:high] and the order it comes from, as `scoring.score_tokens` states it; at `low` a unit
     begins.
 
-    From the shortest context to the longest: where the n-gram is in the model its log-probability is the score so far;
-    where it is not, the back-off weight of its context is added. A context is a node, or -1 if it is not in the model,
-    or -2 if it would reach back before the beginning.
+    From the shortest context to the longest, only contexts that are in the model are asked: where the n-gram is there
+    its log-probability is the score so far, and it is a context of the next token; where it is not, the back-off weight
+    of the context is added.
 
-    A few hundred tokens at a time take each step together: memory is slow to answer one question, and not much slower
-    to answer many that do not wait for each other. Hence the many short loops: each asks one question per token.
+    All tokens take each step together: memory is slow to answer one question, and not much slower to answer many that
+    do not wait for each other. So all binary searches are halved once, then those that are not done again, and so on.
     """
-    contexts = np.empty(STRIDE, np.int64)
-    begins = np.empty(STRIDE, np.int64)
-    sizes = np.empty(STRIDE, np.int64)
-    middles = np.empty(STRIDE, np.int32)
-    nodes = np.empty(STRIDE, np.int64)
-    carried = np.full(order, -2)  # the n-gram of each order at the last token before
-    last = words.size - 1
-    for start in range(low, high, STRIDE):
-        count = min(STRIDE, high - start)
-        for index in range(count):
-            contexts[index] = inputs[start + index]
-            scores[start + index] = log_probs[targets[start + index]]
-            orders[start + index] = 1
-        for length in range(1, order):
-            for index in range(count):
-                context = max(contexts[index], 0)
-                begins[index] = first[context]
-                # Words are sorted and differ: word w is at most the w-th, and frequent words have small numbers.
-                sizes[index] = min(first[context + 1] - first[context], targets[start + index] + 1)
-            for index in range(count):  # the first step of every binary search, for the same reason
-                middles[index] = words[min(begins[index] + (sizes[index] >> 1), last)]
-            for index in range(count):
-                nodes[index] = contexts[index]
-                if contexts[index] < 0:
-                    continue
-                word, begin, size = targets[start + index], begins[index], sizes[index]
-                if size > 1:  # binary search without branches that the processor would guess wrong
-                    half = size >> 1
-                    begin = begin + half if middles[index] <= word else begin
-                    size -= half
-                    while size > 1:
-                        half = size >> 1
-                        begin = begin + half if words[begin + half] <= word else begin
-                        size -= half
-                nodes[index] = begin if size == 1 and words[begin] == word else -1
-            for index in range(count):
-                if nodes[index] >= 0:
-                    scores[start + index] = log_probs[nodes[index]]
-                    orders[start + index] = length + 1
-                elif contexts[index] >= 0:
-                    scores[start + index] += backoffs[contexts[index]]
-                elif contexts[index] == -1:
-                    scores[start + index] += missing
-            for index in range(count):  # the n-gram found at one token is the context of the next
-                before = nodes[index - 1] if index else carried[length]
-                fresh = inputs[start + index] == BOS or inputs[start + index] == -2
-                contexts[index] = -2 if fresh else before
-            carried[length] = nodes[count - 1]
+    work = np.empty((5, high - low), np.int64)
+    places, contexts, begins, sizes, searched = work[0], work[1], work[2], work[3], work[4]
+    asked = 0
+    for place in range(low, high):
+        scores[place] = log_probs[targets[place]]
+        orders[place] = 1
+        if inputs[place] >= 0:
+            places[asked], contexts[asked] = place, inputs[place]
+            asked += 1
+    for length in range(1, order):
+        if missing != 0:
+            _add_missing(missing, length, places[:asked], inputs, scores, low, high)
+        left = 0
+        for ask in range(asked):
+            context = contexts[ask]
+            begins[ask] = first[context]
+            # Words are sorted and differ: word w is at most the w-th, and frequent words have small numbers.
+            sizes[ask] = min(first[context + 1] - first[context], targets[places[ask]] + 1)
+            searched[left] = ask
+            left += sizes[ask] > 1
+        while left:
+            some, left = left, 0
+            for index in range(some):  # without branches that the processor would guess wrong
+                ask = searched[index]
+                begin, half = begins[ask], sizes[ask] >> 1
+                begins[ask] = begin + half if words[begin + half] <= targets[places[ask]] else begin
+                sizes[ask] -= half
+                searched[left] = ask
+                left += sizes[ask] > 1
+        found = 0
+        for ask in range(asked):
+            place, node = places[ask], begins[ask]
+            if sizes[ask] > 0 and words[node] == targets[place]:
+                scores[place] = log_probs[node]
+                orders[place] = length + 1
+                if place + 1 < high and inputs[place + 1] != BOS and inputs[place + 1] >= 0:
+                    places[found], contexts[found] = place + 1, node
+                    found += 1
+            else:
+                scores[place] += backoffs[contexts[ask]]
+        asked = found
+
+
+@compiled
+def _add_missing(
+    missing: np.float32, length: int, asked: Array, inputs: Array, scores: Array, low: int, high: int
+) -> None:
+    """Add the weight of a context that is not in the model to all tokens but those at `asked`, where it is, and those
+    that have no context of this length."""
+    reach = ask = 0  # words between the beginning of the unit and the token
+    for place in range(low, high):
+        reach = 1 if inputs[place] == BOS else reach + 1 if inputs[place] >= 0 else 0
+        if ask < asked.size and asked[ask] == place:
+            ask += 1
+        elif reach >= length:
+            scores[place] += missing
+
+
+@compiled
+def score_line(
+    text: bytes,
+    slots: Array,
+    starts: Array,
+    pool: Array,
+    size: int,
+    words: Array,
+    first: Array,
+    log_probs: Array,
+    backoffs: Array,
+    missing: np.float32,
+    order: int,
+) -> tuple[float, int, int, float]:
+    """The score of one line of words, which ends in a newline: log p, tokens, unknown ones, log p without those.
+
+    The words are found in a `WordTable`: `slots` to `size` are its `arrays`. From bytes to numbers without a way back
+    to Python, which would take as long as the rest.
+    """
+    targets = np.empty(len(text), np.int32)
+    _, count, _ = number_words(text, 0, targets, 0, slots, starts, pool, size, size)
+    inputs, scores, orders = np.empty(count, np.int32), np.empty(count, np.float32), np.empty(count, np.uint8)
+    inputs[0] = BOS
+    inputs[1:] = targets[: count - 1]
+    score(words, first, log_probs, backoffs, missing, order, inputs, targets, scores, orders, 0, count)
+    total, known, unknown = 0.0, 0.0, 0
+    for place in range(count):
+        total += scores[place]
+        if targets[place] == UNK:
+            unknown += 1
+        else:
+            known += scores[place]
+    return total, count, unknown, known

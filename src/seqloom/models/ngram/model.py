@@ -53,6 +53,7 @@ class NgramModel(Autoregressive):
             array.flags.writeable = False  # as a mapped file's arrays are: one compiled loop serves both
         self.vocabulary_size = trie.vocabulary_size
         self.order = trie.order
+        self.scored = 0  # tokens until now: what is asked often is worth compiled code
         self._answered = 0
 
     def check(self) -> None:

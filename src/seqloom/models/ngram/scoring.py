@@ -14,10 +14,12 @@ from seqloom.text.special import BOS
 
 if TYPE_CHECKING:
     from seqloom.models.ngram.model import NgramModel
+    from seqloom.text.word_table import WordTable
 
 COMPILED = 1 << 17
-"""From this many tokens on, the compiled loop is worth its compilation; below, numpy is done before."""
-TASK = 1 << 13  # tokens that a thread takes at a time
+"""After this many tokens, the compiled loop is worth loading; before, numpy is done earlier."""
+CALL = 1 << 9  # tokens that could be scored in the time that numpy takes to begin
+TASK = 1 << 11  # tokens that a thread takes at a time
 
 
 Scores = tuple[NDArray[np.float32], NDArray[np.uint8]]
@@ -30,7 +32,8 @@ def score_tokens(model: NgramModel, inputs: NDArray[np.int32], targets: NDArray[
     A unit begins wherever the input is `<bos>`, or `NO_HISTORY`: then nothing is known of what came before. Order by
     order: the n-gram found at one token is the context of the next.
     """
-    if len(targets) >= COMPILED:
+    model.scored += CALL + len(targets)
+    if model.scored >= COMPILED:
         return score_compiled(model, inputs, targets)
     trie = model.trie
     scores = model.log_probs[targets]
@@ -57,14 +60,37 @@ def score_compiled(model: NgramModel, inputs: NDArray[np.int32], targets: NDArra
 
     words, first, order, missing = model.trie.words, model.trie.first, model.order, np.float32(model.missing)
     scores, orders = np.empty(len(targets), np.float32), np.empty(len(targets), np.uint8)
-    begins = np.flatnonzero(_begins(inputs))
-    cuts = np.unique(begins[np.searchsorted(begins, np.arange(0, len(inputs), TASK), side="right") - 1])
 
     def work(part: tuple[int, int]) -> None:
         score(words, first, model.log_probs, model.backoffs, missing, order, inputs, targets, scores, orders, *part)
 
+    if len(inputs) <= TASK:
+        work((0, len(inputs)))
+        return scores, orders
+    begins = np.flatnonzero(_begins(inputs))
+    cuts = np.unique(begins[np.searchsorted(begins, np.arange(0, len(inputs), TASK), side="right") - 1])
     each(work, pairwise([*cuts.tolist(), len(inputs)]))
     return scores, orders
+
+
+class LineScorer:
+    """Scores one line of words at a time in compiled code, without an array made in Python.
+
+    words: the table of a vocabulary of which the model has the ids.
+    """
+
+    def __init__(self, model: NgramModel, words: WordTable) -> None:
+        from seqloom.models.ngram.kernels import score_line
+
+        trie, missing = model.trie, np.float32(model.missing)
+        self._score = score_line
+        self._model = (trie.words, trie.first, model.log_probs, model.backoffs, missing, model.order)
+        self._words = words
+
+    def score(self, line: str) -> tuple[float, int, int, float]:
+        """log p of a line and its `<eos>`, how many tokens they are, how many unknown, and log p without those."""
+        text = (line.replace("\n", " ") + "\n").encode("utf-8", "surrogatepass")
+        return self._score(text, *self._words.arrays, *self._model)
 
 
 def _begins(inputs: NDArray[np.int32]) -> NDArray[np.bool_]:
