@@ -29,6 +29,29 @@ def test_a_setting_changes_one_key_and_nothing_else() -> None:
     assert after == before
 
 
+def test_settings_may_be_a_mapping_dotted_or_nested() -> None:
+    texts = ["model.features.kind=gru", "model.features.size=7", "data.train=my.txt", "training.steps=3", "data.test=b"]
+    expected = load_config("lstm", texts)
+    dotted = {"model.features.kind": "gru", "model.features.size": 7, "data.train": Path("my.txt")}
+    assert load_config("lstm", dotted | {"training.steps": 3, "data.test": "b"}) == expected
+    nested = {"model": {"features": {"size": 7, "kind": "gru"}}, "data": {"train": "my.txt", "test": "b"}}
+    assert load_config("lstm", nested | {"training.steps": 3}) == expected
+    assert load_config("lstm", [*dotted.items(), *texts[3:]]) == expected
+    assert load_config("lstm", {"data.train": "1984"}).data.train == "1984"  # a text stays one
+    target = load_config("translate", {"target_text": None, "text.kind": "bpe"})
+    assert target.target_text is None
+    assert load_config(target.model_dump(), {"target_text": {"kind": "characters"}}).target_text.kind == "characters"
+
+
+def test_wrong_settings_in_a_mapping_are_explained() -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'model.features.sise' \(did you mean 'size'\?\)"):
+        load_config("lstm", {"model": {"features": {"sise": 7}}})
+    with pytest.raises(ConfigError, match=r"^the setting data.train.x: 'train' is a value"):
+        load_config("lstm", {"data.train.x": 7})
+    with pytest.raises(ConfigError, match=r"write \['training.steps=3'\]"):
+        load_config("lstm", "training.steps=3")
+
+
 def test_changing_the_kind_keeps_the_keys_both_kinds_have_and_drops_the_others() -> None:
     gru = load_config("lstm", ["model.features.weight_drop=0.5", "model.features.kind=gru"]).model.features
     assert isinstance(gru, GruFeatures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, get_args
@@ -20,6 +20,10 @@ from seqloom.files import write_text
 PRESETS = Path(__file__).parent.parent / "presets"
 MOST_PROBLEMS = 8  # told at once
 Tree = dict[str, Any]
+Setting = str | tuple[str, Any]
+"""`key=value`, or a dotted key and its value."""
+Settings = Iterable[Setting] | Mapping[str, Any]
+"""Several of them, or a mapping: of dotted keys, or nested."""
 
 
 def preset_names() -> list[str]:
@@ -34,8 +38,8 @@ def copy_preset(name: str, target: Path) -> None:
     shutil.copyfile(_find(name), target)
 
 
-def load_config(source: str | Path | Mapping[str, Any], settings: Iterable[str] = ()) -> RunConfig:
-    """The configuration of a preset, a YAML file or a mapping, with `key=value` settings on top.
+def load_config(source: str | Path | Mapping[str, Any], settings: Settings = ()) -> RunConfig:
+    """The configuration of a preset, a YAML file or a mapping, with settings on top: `key=value` texts, or a mapping.
 
     A setting that changes a `kind` drops the keys of the old kind that the new one does not have, and
     `training.steps` takes the place of `training.epochs` (and the other way round). With another `data.train`, the
@@ -47,12 +51,12 @@ def load_config(source: str | Path | Mapping[str, Any], settings: Iterable[str] 
         path = _find(str(source))
         where = f"preset {source}" if path.parent == PRESETS else str(path)
         tree = read_yaml(path)
-    settings = list(settings)
-    if isinstance(tree.get("data"), dict) and any(setting.startswith("data.train=") for setting in settings):
+    changes = [_parsed(setting) for setting in listed_settings(settings)]
+    if isinstance(tree.get("data"), dict) and any(key == "data.train" for key, _, _ in changes):
         tree["data"].pop("valid", None)
         tree["data"].pop("test", None)
-    for setting in settings:
-        _apply(tree, setting)
+    for change in changes:
+        _apply(tree, *change)
     tree = with_usual_parts(tree, RunConfig.model_class(tree))
     try:
         return RunConfig.model_validate(tree)
@@ -61,6 +65,22 @@ def load_config(source: str | Path | Mapping[str, Any], settings: Iterable[str] 
         problems = [_explain(problem, tree) for problem in found[:MOST_PROBLEMS]]
         more = [f"{len(found) - MOST_PROBLEMS:,} more"] if len(found) > MOST_PROBLEMS else []
         raise ConfigError(f"{where}: " + "; ".join(problems + more)) from None
+
+
+def listed_settings(settings: Settings) -> list[Setting]:
+    """Settings one by one; those of a nested mapping by dotted keys."""
+    if isinstance(settings, str):
+        raise ConfigError(f"settings are a list or a mapping, and this is one text: write [{shown(settings)}]")
+    return list(_leaves(settings)) if isinstance(settings, Mapping) else list(settings)
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys of a nested mapping with their values; a `kind` first, for other keys may be there by it."""
+    for key, value in sorted(tree.items(), key=lambda item: item[0] != "kind"):
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def save_config(config: RunConfig, path: Path) -> None:
@@ -91,7 +111,11 @@ def _find(name: str) -> Path:
     raise ConfigError(f"{name!r} is neither a preset nor a configuration file{did_you_mean(name, preset_names())}")
 
 
-def _apply(tree: Tree, setting: str) -> None:
+def _parsed(setting: Setting) -> tuple[str, Any, str]:
+    """The key and the value of a setting, and how an error names it."""
+    if not isinstance(setting, str):
+        key, value = setting
+        return key, str(value) if isinstance(value, Path) else value, f"the setting {quoted(key)}"
     key, separator, text = setting.partition("=")
     where = f"--set {quoted(setting)}"
     if not separator or not key:
@@ -102,11 +126,16 @@ def _apply(tree: Tree, setting: str) -> None:
         raise ConfigError(f"{where}: the value is not valid YAML ({error})") from error
     if isinstance(value, str) and _is_number(value):
         value = float(value)  # YAML 1.1 reads 1e-3 as a string
+    return key, value, where
 
+
+def _apply(tree: Tree, key: str, value: Any, where: str) -> None:
     *parents, last = key.split(".")
     node = tree
     for name in parents:
-        node = node.setdefault(name, {})
+        if node.get(name) is None:
+            node[name] = {}
+        node = node[name]
         if not isinstance(node, dict):
             raise ConfigError(f"{where}: {shown(name)} is a value, it has no keys below it")
     changed = last == "kind" and node.get("kind", _usual_kind(tree, parents)) != value

@@ -8,7 +8,7 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import NamedTuple
 
-from seqloom.config import RunConfig, load_config, preset_names
+from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
 from seqloom.data.corpora import bundled
 from seqloom.errors import UserError
 from seqloom.reports.ladder import Ladder, Rung
@@ -24,7 +24,7 @@ QUICK = ("average", "ngram", "feedforward", "rnn", "lstm", "gru", "transformer")
 
 def compare(
     sources: Sequence[str | Path],
-    settings: Iterable[str] = (),
+    settings: Settings = (),
     out: str | Path = "runs/compare",
     tokens: int | None = None,
     reporter: Reporter | None = None,
@@ -34,6 +34,7 @@ def compare(
     """Train presets and YAML files on the terms of the first source, measure all, and write `out/report.html`.
 
     sources: folders of finished runs may be among them; these are measured as they are.
+    settings: on top of each configuration, as for `train`.
     vary: `key=a,b,c` makes one rung of each source with each of the values; several make all combinations.
     seeds: with how many seeds each model is trained, from its configuration's on: means, how far they are apart, and
         which differences are noise. A model without chance in it is trained once.
@@ -44,7 +45,7 @@ def compare(
     if seeds < 1:
         raise UserError(f"seeds={seeds}: a model is trained with one seed at least")
     out, said = Path(out), reporter or Silent()
-    settings, variations = list(settings), _variations(vary)
+    settings, variations = listed_settings(settings), _variations(vary)
     entrants = _entrants(sources, settings, variations)
     if all(entrant.run for entrant in entrants) and (settings or variations != [()] or seeds != 1):
         raise UserError("all of these runs are finished, and settings and seeds are for models that are to be trained")
@@ -97,7 +98,9 @@ def data_settings(data: str) -> list[str]:
     return [f"data.train={data}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]
 
 
-def _entrants(sources: Sequence[str | Path], settings: list[str], variations: list[tuple[str, ...]]) -> list[Entrant]:
+def _entrants(
+    sources: Sequence[str | Path], settings: list[Setting], variations: list[tuple[str, ...]]
+) -> list[Entrant]:
     """What takes part: each finished run once, each configuration with every variation."""
     entrants: list[Entrant] = []
     for source in sources:

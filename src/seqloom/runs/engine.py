@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from seqloom.config import RunConfig, load_config, save_config
+from seqloom.config import RunConfig, Settings, load_config, save_config
 from seqloom.data.fingerprints import fingerprints
 from seqloom.errors import SeqloomError, UserError
 from seqloom.files import disk_errors
@@ -44,13 +44,15 @@ def load(path: str | Path, device: str = "auto", checksums: bool = True) -> Trai
 
 def train(
     source: Source,
-    settings: Iterable[str] = (),
+    settings: Settings = (),
     out: str | Path | None = None,
     resume: bool = False,
     reporter: Reporter | None = None,
     report: bool = True,
 ) -> Trained:
-    """Train a preset, a YAML file or a mapping, with `key=value` settings on top, into the folder `out`.
+    """Train a preset, a YAML file or a mapping, with settings on top, into the folder `out`.
+
+    settings: `key=value` texts, or a mapping: of dotted keys ({"training.steps": 200}), or nested.
 
     With `resume`, a run that stopped goes on exactly where its last checkpoint was written; its own configuration
     holds, with the settings on top (more steps, say). Without `report`, no page is written.
@@ -66,7 +68,7 @@ def train(
 def train_into(
     folder: RunFolder,
     source: Source,
-    settings: Iterable[str] = (),
+    settings: Settings = (),
     goes_on: bool = False,
     reporter: Reporter | None = None,
     report: bool = True,
@@ -78,7 +80,7 @@ def train_into(
         advice = "that stays as it was; train anew into another --out"
         check_unchanged(folder.config, config, f"the run in {folder.path} cannot go on", advice, may_change)
     else:
-        config = source if isinstance(source, RunConfig) else load_config(source, settings)
+        config = load_config(source.model_dump() if isinstance(source, RunConfig) else source, settings)
     processes = Processes.join(config.training.device)
     try:
         with locked(folder.path) if processes.main else nullcontext():
