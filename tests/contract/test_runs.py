@@ -283,6 +283,33 @@ def test_what_is_drawn_follows_from_the_seed_or_is_refused(run: Any) -> None:
         np.testing.assert_equal(run.case.sample(run.trained, 4), drawn)
 
 
+@of_runs([case for case in CASES if case in FIRST or case.name in ("ngram-pruned", "pairs-latent", "copying")])
+def test_tokens_score_what_their_line_scores_or_are_refused(run: Any, cli: Cli, tmp_path: Path) -> None:
+    if "score" not in run.case.verbs:
+        with pytest.raises(UserError, match=f"'{run.case.kind}'"):
+            run.trained.full_scores("the cat")
+        return
+    command = run.case.command("score", tmp_path)
+    done = cli(*command, "--tokens", "--json")
+    if "--image" in command or run.trained.estimate:
+        assert done.code == 2
+        assert "--tokens" in done.error or "whole lines" in done.error
+        assert cli(*command, "--no-eos").code == 2
+        return
+    without_ends = cli(*command, "--no-eos", "--json").records
+    lines = cli(*command, "--json").records
+    for line, detailed, without_end in zip(lines[:-1], done.records[:-1], without_ends[:-1], strict=True):
+        tokens = detailed.pop("token_scores")
+        assert detailed == pytest.approx(line, rel=1e-5)
+        assert len(tokens) == line["tokens"]
+        assert sum(token["log_prob"] for token in tokens) == pytest.approx(line["log_prob"], rel=1e-5)
+        assert {token["order"] is None for token in tokens} == {run.case.kind != "ngram"}
+        assert tokens[-1]["text"] == "<eos>"
+        assert without_end["log_prob"] == pytest.approx(line["log_prob"] - tokens[-1]["log_prob"], rel=1e-4)
+    assert lines[-1] == pytest.approx(done.records[-1], rel=1e-5)
+    assert cli(*command, "--no-bos").code == (0 if run.case.kind == "ngram" else 2)
+
+
 # ---------------------------------------------------------------------------------------------------- loading, copying
 
 

@@ -28,8 +28,8 @@ from seqloom.metrics.likelihood import target_likelihood
 from seqloom.models.build import build_seq2seq
 from seqloom.models.language import build_language_model
 from seqloom.models.seq2seq import Source
-from seqloom.runs.generation import Score
 from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel
+from seqloom.runs.scores import Score
 from seqloom.text.kinds import train_tokenizer
 from seqloom.text.special import EOS, UNK
 from seqloom.text.tokenizer import Tokenizer

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from threading import Condition, Thread
 from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -131,12 +133,58 @@ def _finite(value: Any) -> Any:
 
 
 def read_batches(name: str, size: int) -> Iterator[list[str]]:
-    """The lines of a file or of stdin, `size` at a time, as they come."""
+    """The lines of a file or of stdin, `size` at a time; of a pipe or a terminal, those that are there already, so that
+    each is answered when it comes."""
     from seqloom.text.reading import read_units
 
     lines = read_units(Path("/dev/stdin" if name == "-" else name), "line")
+    if name == "-" and not _is_file(0):
+        if os.isatty(0):
+            typer.echo("one text per line, please; Ctrl-D ends", err=True)
+        yield from _as_they_come(lines, size)
     while batch := list(islice(lines, size)):
         yield batch
+
+
+def _is_file(descriptor: int) -> bool:
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+
+def _as_they_come(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    """What was read since the last batch, `size` lines at most: a thread reads on while a batch is worked on."""
+    from seqloom.errors import SeqloomError
+
+    changed = Condition()
+    there: list[str] = []
+    end: list[SeqloomError | None] = []  # nothing as long as there may be more, then the reason if it is an error
+
+    def read() -> None:
+        problem = None
+        try:
+            for line in lines:
+                with changed:
+                    there.append(line)
+                    changed.notify()
+                    changed.wait_for(lambda: len(there) < size)
+        except SeqloomError as error:
+            problem = error
+        with changed:
+            end.append(problem)
+            changed.notify()
+
+    Thread(target=read, daemon=True).start()  # a terminal may never say anything again
+    while True:
+        with changed:
+            changed.wait_for(lambda: there or end)
+            batch = there.copy()
+            there.clear()
+            changed.notify()
+        if batch:
+            yield batch
+        elif end[0] is not None:
+            raise end[0]
+        else:
+            return
 
 
 @contextmanager

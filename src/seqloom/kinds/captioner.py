@@ -27,9 +27,10 @@ from seqloom.nn.output import OutputLayout
 from seqloom.reports.captions import ImageAttention, captions_section
 from seqloom.runs.assets import Assets
 from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
-from seqloom.runs.generation import Decoding, Generated, Score
+from seqloom.runs.generation import Decoding, Generated
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import listed
+from seqloom.runs.scores import Score
 from seqloom.runs.stages import Steps
 from seqloom.runs.trained import Captions, Pixels
 from seqloom.runs.words import start_embedding, word_layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -24,9 +24,9 @@ from seqloom.errors import ConfigError, UserError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.likelihood import Likelihood
 from seqloom.models.elmo import Elmo, characters_read
-from seqloom.runs.generation import Score
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel, listed, text_report
+from seqloom.runs.scores import Score, ScoredTokens
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import Embeds
 from seqloom.runs.words import word_layout, words_only
@@ -117,34 +117,37 @@ class TrainedElmo(TrainedLanguageModel, Embeds):
 
     # --------------------------------------------------------------------------------------------------- scoring
 
-    def score(self, texts: str | Sequence[str]) -> list[Score]:
-        """log p of each text by the forward direction, with its number of tokens and of unknown ones among them.
+    def scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
+        """log p of every token by the forward direction.
 
         Words outside the vocabulary are predicted as `<unk>`, but read as they are spelled where the input is
         characters.
         """
-        return [forward for forward, _ in self._scores(listed(texts))]
+        self.check_beginning(bos)
+        forward, _ = self._both_ways(texts)
+        return forward if eos else forward.without_ends()
 
     def backward_score(self, texts: str | Sequence[str]) -> list[Score]:
-        """The same by the backward direction."""
-        return [backward for _, backward in self._scores(listed(texts))]
+        """What `score` gives, by the backward direction."""
+        return self._both_ways(listed(texts))[1].scores()
 
     @torch.inference_mode()
-    def _scores(self, texts: Sequence[str]) -> list[tuple[Score, Score]]:
-        scores: list[tuple[Score, Score] | None] = [None] * len(texts)
+    def _both_ways(self, texts: Sequence[str]) -> tuple[ScoredTokens, ScoredTokens]:
+        """log p of every token forwards and backwards; backwards, a text begins with its `<eos>`."""
+        rows: list[list[Any]] = [[], []]
+        order: list[int] = []
         sentences = self._encoded([self.tokenizer.pieces(text) for text in texts])
         for numbers, batch in sorted_batches(sentences, BATCH_TOKENS) if texts else ():
             both = self.model.log_probs_both_ways(batch.to(self.device))
             targets = batch.targets.flatten().numpy()
             predicted = (targets[batch.steps.numpy() + 1], targets[batch.steps.numpy()])
-            ends = np.cumsum(sentences.sizes[numbers] + 1)
-            directions = [
-                _split_scores(log_probs.double().cpu().numpy(), words == UNK, ends)
-                for log_probs, words in zip(both, predicted, strict=True)
-            ]
-            for number, *pair in zip(numbers.tolist(), *directions, strict=True):
-                scores[number] = (pair[0], pair[1])
-        return [score for score in scores if score is not None]
+            ends = np.cumsum(sentences.sizes[numbers] + 1)[:-1]
+            for direction, log_probs, words in zip(rows, both, predicted, strict=True):
+                columns = (log_probs.double().cpu().numpy(), words == UNK)
+                direction += zip(*(np.split(column, ends) for column in columns), strict=True)
+            order += numbers.tolist()
+        forward, backward = ([each[place] for place in np.argsort(order)] for each in rows)
+        return ScoredTokens.of_rows(forward), ScoredTokens.of_rows(backward)
 
     def evaluate(self, files: str | list[str] | None = None) -> Likelihood:
         """The likelihood of files by the forward direction, every unit by itself."""
@@ -227,14 +230,6 @@ def with_all_words(words: WordTokenizer, text: TextConfig, train: Corpus) -> Wor
     every = words_only(tokenizer_for(text.model_copy(update={"min_count": 1, "max_size": None}), train), "ELMo")
     others = [word for word in every.vocabulary.ordinary if word not in words.vocabulary]
     return type(words)(Vocabulary([*words.vocabulary.ordinary, *others]), words.lowercase)
-
-
-def _split_scores(log_probs: NDArray[np.float64], unknown: NDArray[np.bool_], ends: NDArray[np.int64]) -> list[Score]:
-    """The scores of sentences whose tokens stand one after the other."""
-    starts = np.concatenate([[0], ends[:-1]])
-    sums = [np.add.reduceat(column, starts) for column in (log_probs, unknown.astype(int), log_probs * ~unknown)]
-    totals, unknowns, known = (column.tolist() for column in sums)
-    return list(map(Score, totals, (ends - starts).tolist(), unknowns, known))
 
 
 KIND = ElmoKind()

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from seqloom.config import RunConfig
 from seqloom.config.schema.data import TextData
 from seqloom.config.schema.ngram import NgramModelConfig
@@ -21,14 +24,16 @@ from seqloom.models.ngram.counting import Counts, count
 from seqloom.models.ngram.estimation import Estimate, estimate
 from seqloom.models.ngram.model import NgramModel
 from seqloom.models.ngram.scoring import COMPILED, LineScorer
+from seqloom.models.ngram.trie import NO_HISTORY
 from seqloom.models.ngram.workspace import Workspace
 from seqloom.runs.contests import TextContest
 from seqloom.runs.folder import RunFolder
-from seqloom.runs.generation import Score
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, listed, text_report
+from seqloom.runs.scores import Score
 from seqloom.runs.stages import Computation, Computed, Stopwatch
 from seqloom.runs.trained import HasNgrams
+from seqloom.text.special import BOS
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.words import WhitespaceTokenizer
 from seqloom.training import Reporter, read_metrics
@@ -56,10 +61,12 @@ class TrainedNgram(TrainedLanguageModel, HasNgrams):
     def context(self) -> str:
         return "each unit by itself" + ("; scores, not probabilities" if self.model.missing else "")
 
-    def score(self, texts: str | Sequence[str]) -> list[Score]:
+    def score(self, texts: str | Sequence[str], bos: bool = True, eos: bool = True) -> list[Score]:
         texts = listed(texts)
-        lines = self._lines if len(texts) == 1 and self.model.scored >= COMPILED else None
-        return super().score(texts) if lines is None else [Score(*lines.score(self.tokenizer.prepare(texts[0])))]
+        alone = len(texts) == 1 and bos and eos and self.model.scored >= COMPILED
+        if not alone or self._lines is None:
+            return super().score(texts, bos, eos)
+        return [Score(*self._lines.score(self.tokenizer.prepare(texts[0])))]
 
     @cached_property
     def _lines(self) -> LineScorer | None:
@@ -67,6 +74,11 @@ class TrainedNgram(TrainedLanguageModel, HasNgrams):
         if not isinstance(self.tokenizer, WhitespaceTokenizer) or self.data.unit == "file":
             return None
         return LineScorer(self.model, self.tokenizer.table)
+
+    def _judge(
+        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], bos: bool
+    ) -> tuple[NDArray[np.floating], NDArray[np.integer]]:
+        return self.model.unit_scores(tokens, lengths, BOS if bos else NO_HISTORY)
 
     def orders(self) -> Orders:
         """What training logged of each order, or their sizes for a model that was read from a file."""

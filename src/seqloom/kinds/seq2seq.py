@@ -34,9 +34,10 @@ from seqloom.reports.attention import AttentionMap
 from seqloom.runs.assets import Assets
 from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
 from seqloom.runs.contests import PairContest
-from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
+from seqloom.runs.generation import Decoding, Generated, check_same_tokens
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import Weighted, language_model, listed, reranked
+from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import Scores, Translates
 from seqloom.runs.words import start_embedding, word_layout
@@ -256,25 +257,63 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
 
     # --------------------------------------------------------------------------------------------------- scoring
 
-    def score(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> list[Score]:
-        """log p(target | source) of each pair, with the target's tokens, `<eos>` counted, and unknown ones."""
+    def score(
+        self, sources: str | Sequence[str], targets: str | Sequence[str], bos: bool = True, eos: bool = True
+    ) -> list[Score]:
+        """log p(target | source) of each pair, with the number of the target's tokens and of unknown ones among them;
+        `eos` says whether the end counts."""
+        encoded = self._encoded_pairs(sources, targets)
+        return self.pair_scores(encoded) if bos and eos else self.scored_targets(encoded, bos, eos).scores()
+
+    def full_scores(self, source: str, target: str, bos: bool = True, eos: bool = True) -> list[TokenScore]:
+        """log p of each token of a target given those before it and its source; `eos` as for `score`."""
+        return self._full_scores([source], [target], bos, eos)[0]
+
+    def score_lines(
+        self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True
+    ) -> list[Score]:
+        """As `score`, of lines of source, tab, target."""
+        return self.score(*_sides(lines, where, first), bos, eos)
+
+    def token_lines(
+        self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True
+    ) -> list[list[TokenScore]]:
+        """As `full_scores`, of lines of source, tab, target."""
+        return self._full_scores(*_sides(lines, where, first), bos, eos)
+
+    def _full_scores(
+        self, sources: Sequence[str], targets: Sequence[str], bos: bool, eos: bool
+    ) -> list[list[TokenScore]]:
+        pieces = ([*self.target_tokenizer.pieces(target), *([END] if eos else [])] for target in targets)
+        return self.scored_targets(self._encoded_pairs(sources, targets), bos, eos).token_scores(pieces)
+
+    def _encoded_pairs(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> EncodedPairs:
         sources, targets = listed(sources), listed(targets)
         if len(sources) != len(targets):
             raise UserError(f"there are {len(sources)} sources and {len(targets)} targets: give one target for each")
-        pairs = [Pair(source, (target,)) for source, target in zip(sources, targets, strict=True)]
-        return self.pair_scores(self.pair_encoder.encode(pairs)) if pairs else []
-
-    def score_lines(self, lines: Sequence[str], where: str, first: int) -> list[Score]:
-        """As `score`, of lines of source, tab, target."""
-        pairs = [line.split("\t") for line in lines]
-        for number, pair in enumerate(pairs, start=first):
-            if len(pair) < 2:
-                raise DataError(f"{where}, line {number}: no tab; a model of pairs scores lines of source, tab, target")
-        return self.score([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        return self.pair_encoder.encode(
+            [Pair(source, (target,)) for source, target in zip(sources, targets, strict=True)]
+        )
 
     def pair_scores(self, pairs: EncodedPairs) -> list[Score]:
         """log p(target | source) of each pair, in order."""
-        return self.target_scores(sorted_batches(pairs, SCORED))
+        return self.target_scores(sorted_batches(pairs, SCORED) if len(pairs) else ())
+
+    @torch.inference_mode()
+    def scored_targets(self, pairs: EncodedPairs, bos: bool = True, eos: bool = True) -> ScoredTokens:
+        """log p of every token of every target, in order."""
+        if self.estimate:
+            raise self.whole_lines()
+        self.check_beginning(bos)
+        rows: dict[int, Any] = {}
+        for numbers, batch in sorted_batches(pairs, SCORED) if len(pairs) else ():
+            batch = batch.to(self.device)
+            log_probs = self.model.token_log_probs(batch.targets, self.model.source_of(batch)).double()
+            columns = (log_probs, batch.targets == UNK, batch.target_lengths)
+            for number, *row, length in zip(numbers.tolist(), *(each.cpu().numpy() for each in columns), strict=True):
+                rows[number] = tuple(column[:length] for column in row)
+        scored = ScoredTokens.of_rows([rows[number] for number in sorted(rows)])
+        return scored if eos else scored.without_ends()
 
     def log_prob(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> list[float]:
         """Natural log-probability of each target given its source."""
@@ -365,6 +404,15 @@ def bounded(model: VariationalSeq2Seq, batches: Iterable[PairBatch]) -> Figures:
     loss = (divergence - reconstruction) / tokens
     parts = {"valid_reconstruction": reconstruction / pairs, "valid_divergence": divergence / pairs}
     return {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0)), **parts}
+
+
+def _sides(lines: Sequence[str], where: str, first: int) -> tuple[list[str], list[str]]:
+    """The sources and the targets of lines, the first of which is line number `first` of `where`."""
+    pairs = [line.split("\t") for line in lines]
+    for number, pair in enumerate(pairs, start=first):
+        if len(pair) < 2:
+            raise DataError(f"{where}, line {number}: no tab; a model of pairs scores lines of source, tab, target")
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
 def _without_padding(draft: Draft, sources: Ragged, stride: int) -> Draft:

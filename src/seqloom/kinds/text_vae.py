@@ -26,7 +26,7 @@ from seqloom.metrics.likelihood import Likelihood
 from seqloom.metrics.text_scores import text_scores
 from seqloom.models.latent.paths import Way, path_between
 from seqloom.models.text_vae import TextVae
-from seqloom.runs.generation import Decoding, Generated, Score
+from seqloom.runs.generation import Decoding, Generated
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import (
     NeuralTextAssets,
@@ -36,6 +36,7 @@ from seqloom.runs.language_model import (
     reranked,
     sampled,
 )
+from seqloom.runs.scores import Score, ScoredTokens
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import DrawsBetweenSentences
 from seqloom.runs.words import start_embedding, word_layout
@@ -180,9 +181,14 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
     def estimate(self) -> str:
         return f"importance sampling, {self.config.model.test_samples:,} samples: from below on average"
 
-    def score(self, texts: str | Sequence[str]) -> list[Score]:
+    def scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
+        raise self.whole_lines()
+
+    def score(self, texts: str | Sequence[str], bos: bool = True, eos: bool = True) -> list[Score]:
         """log p of each text by importance sampling with `model.test_samples` codes, from below on average; the number
-        of its tokens and of unknown ones among them."""
+        of its tokens and of unknown ones among them. Beginning and end always count."""
+        if not (bos and eos):
+            raise self.whole_lines()
         texts, samples = listed(texts), self.config.model.test_samples
         scores: list[Score | None] = [None] * len(texts)
         for numbers, batch in self._batches(texts):

@@ -22,7 +22,8 @@ from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.likelihood import target_likelihood
 from seqloom.metrics.text_scores import text_scores
 from seqloom.models.conditional import Conditional
-from seqloom.runs.generation import Decoding, Score
+from seqloom.runs.generation import Decoding
+from seqloom.runs.scores import Score
 from seqloom.runs.stages import Figures
 from seqloom.runs.trained import ComparesWithReferences, Pixels, Trained
 from seqloom.text.special import UNK

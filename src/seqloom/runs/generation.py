@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from seqloom.decoding import (
     LENGTH_PENALTY,
@@ -20,43 +20,10 @@ from seqloom.decoding import (
 from seqloom.decoding.prompts import Prompt
 from seqloom.decoding.protocol import StepModel
 from seqloom.errors import ConfigError, UserError
-from seqloom.metrics.likelihood import Likelihood
 from seqloom.text.tokenizer import Tokenizer
 
 Strategy = Literal["greedy", "beam", "sample", "exhaustive"]
 MAX_LENGTH = 100
-
-
-class Score(NamedTuple):
-    """log p of one text. (A tuple: there may be a million of them.)"""
-
-    log_prob: float
-    tokens: int
-    unknown: int
-    known_log_prob: float
-    """log p of the tokens that are not unknown."""
-
-    def plus(self, other: Score) -> Score:
-        """Both texts together."""
-        return Score(
-            self.log_prob + other.log_prob,
-            self.tokens + other.tokens,
-            self.unknown + other.unknown,
-            self.known_log_prob + other.known_log_prob,
-        )
-
-    @staticmethod
-    def together(scores: Sequence[Score], words: int | None = None, characters: int | None = None) -> Likelihood:
-        """The likelihood of several texts; per word and per character only where these were counted."""
-        tokens = sum(score.tokens for score in scores)
-        return Likelihood(
-            sum(score.log_prob for score in scores),
-            tokens,
-            tokens if words is None else words,
-            tokens if characters is None else characters,
-            sum(score.unknown for score in scores),
-            sum(score.known_log_prob for score in scores),
-        )
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -28,8 +26,9 @@ from seqloom.models.conditional import Conditional
 from seqloom.nn.output import OutputLayout
 from seqloom.reports.html import Markup, samples_section
 from seqloom.runs.assets import Assets
-from seqloom.runs.generation import Decoding, Generated, Score, check_same_tokens
+from seqloom.runs.generation import Decoding, Generated, check_same_tokens
 from seqloom.runs.kind import Report
+from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.trained import Continues, Scores, Trained
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.text.tokenizer import Tokenizer
@@ -78,31 +77,64 @@ class TrainedLanguageModel(Trained, Continues, Scores):
 
     # --------------------------------------------------------------------------------------------------- scoring
 
-    def score(self, texts: str | Sequence[str]) -> list[Score]:
+    def score(self, texts: str | Sequence[str], bos: bool = True, eos: bool = True) -> list[Score]:
         """log p of each text by itself, with its number of tokens and of unknown ones among them. One text is a list
         of one, here and in the methods below.
 
         A text is one unit and its `<eos>` counts as a token; where the model was trained on whole files it is a line,
         and the newline that ends it counts, if the tokeniser knows newlines.
+
+        bos: whether the first token is known to be the first; only n-gram models can do without.
+        eos: whether the end counts.
         """
-        tokens, lengths = self._encode(listed(texts))
-        log_probs = self.model.unit_log_probs(tokens, lengths).astype(np.float64)
-        unknown = tokens == UNK
-        columns = (log_probs, unknown, np.where(unknown, 0.0, log_probs))
-        totals, unknowns, known = (_sums(values, lengths).tolist() for values in columns)
-        with _no_garbage():
-            return list(map(Score, totals, lengths.tolist(), unknowns, known))
+        return self.scored_tokens(listed(texts), bos, eos).scores()
 
-    def score_lines(self, lines: Sequence[str], where: str, first: int) -> list[Score]:
+    def full_scores(self, text: str, bos: bool = True, eos: bool = True) -> list[TokenScore]:
+        """log p of each token of a text given those before it; `bos` and `eos` as for `score`."""
+        return self.token_lines([text], "", 1, bos, eos)[0]
+
+    def score_lines(
+        self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True
+    ) -> list[Score]:
         """As `score`."""
-        return self.score(lines)
+        return self.score(lines, bos, eos)
 
-    def _encode(self, texts: Sequence[str]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    def token_lines(
+        self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True
+    ) -> list[list[TokenScore]]:
+        """As `full_scores`, of several."""
+        return self.scored_tokens(lines, bos, eos).token_scores(self._pieces(line, eos) for line in lines)
+
+    def scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
+        """log p of every token of some texts."""
+        tokens, lengths = self._encode(texts, eos)
+        log_probs, orders = self._judge(tokens, lengths[lengths > 0], bos) if len(tokens) else (np.empty(0), None)
+        return ScoredTokens(log_probs, tokens == UNK, lengths, orders)
+
+    def _judge(
+        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], bos: bool
+    ) -> tuple[NDArray[np.floating], NDArray[np.integer] | None]:
+        """log p of the tokens of units that stand one after the other, and the orders of n-grams, if any."""
+        self.check_beginning(bos)
+        return self.model.unit_log_probs(tokens, lengths), None
+
+    def _encode(self, texts: Sequence[str], eos: bool) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """The ids of all texts one after the other, as units of the kind the model was trained on; their lengths."""
-        if self.data.unit != "file":
+        if eos and not self._of_files:
             return self.tokenizer.encode_flat(texts)
-        tokens, lengths = self.tokenizer.encode_flat([text + "\n" for text in texts])
+        tokens, lengths = self.tokenizer.encode_flat([text + "\n" for text in texts] if eos else texts)
         return tokens[tokens != EOS], lengths - 1
+
+    def _pieces(self, text: str, eos: bool) -> list[str]:
+        """What stands in a text for each of these ids."""
+        if eos and self._of_files:
+            return self.tokenizer.pieces(text + "\n")
+        return [*self.tokenizer.pieces(text), *([END] if eos else [])]
+
+    @property
+    def _of_files(self) -> bool:
+        """Whether a unit is a whole file: what ends a line is then its newline."""
+        return self.data.unit == "file"
 
     def log_prob(self, texts: str | Sequence[str]) -> list[float]:
         """Natural log-probability of each text."""
@@ -291,27 +323,6 @@ def reranked(prompts: Sequence[str], results: list[list[Text]], others: Sequence
     verdict = iter(verdicts.tolist())
     scored = [[replace(output, log_prob=output.log_prob + next(verdict)) for output in outputs] for outputs in results]
     return [sorted(outputs, key=lambda output: -output.log_prob) for outputs in scored]
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Make many small objects, all of which stay: looking for garbage among them would take longer than scoring."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _sums(values: NDArray[Any], lengths: NDArray[np.integer]) -> NDArray[Any]:
-    """The sum over each unit."""
-    some = lengths > 0
-    sums = np.zeros(len(lengths), values.dtype if values.dtype != bool else np.int64)
-    if some.any():
-        sums[some] = np.add.reduceat(values, (np.cumsum(lengths) - lengths)[some], dtype=sums.dtype)
-    return sums
 
 
 def listed(texts: str | Sequence[str]) -> Sequence[str]:

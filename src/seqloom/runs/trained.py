@@ -172,6 +172,8 @@ class Scores(Capability):
     """Gives texts a log-probability."""
 
     verb = "score"
+    path: Path
+    """The run's folder."""
 
     @property
     def estimate(self) -> str:
@@ -179,8 +181,39 @@ class Scores(Capability):
         return ""
 
     @abstractmethod
-    def score_lines(self, lines: Sequence[str], where: str, first: int) -> list[Any]:
-        """A `Score` of each line, the first of which is line number `first` of `where`."""
+    def score(self, *texts: Any, **ends: Any) -> list[Any]:
+        """A `Score` of each text, or of each source and target."""
+
+    @abstractmethod
+    def full_scores(self, *text: Any, **ends: Any) -> list[Any]:
+        """A `TokenScore` of each token of one text, or of one source's target."""
+
+    @abstractmethod
+    def score_lines(
+        self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True
+    ) -> list[Any]:
+        """A `Score` of each line, the first of which is line number `first` of `where`.
+
+        bos: whether the first token is known to be the first; eos: whether the end counts.
+        """
+
+    @abstractmethod
+    def token_lines(
+        self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True
+    ) -> list[list[Any]]:
+        """A `TokenScore` of each token of each line; else as above."""
+
+    def check_beginning(self, bos: bool) -> None:
+        """Refuse to score a text that may have begun before."""
+        if not bos:
+            raise UserError(f"{self.path} always begins at a beginning: only n-gram models score without one (no bos)")
+
+    def whole_lines(self) -> UserError:
+        """The error that whole texts are estimated, and neither single tokens nor a text without its ends."""
+        return UserError(
+            f"{self.path} estimates log p of whole lines, by {self.estimate}: it has none of single tokens, "
+            "nor of a line without its beginning or end"
+        )
 
 
 class Labels(Capability):
