@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seqloom.errors import DataError, UserError
 from seqloom.models.word_files import read_word2vec, write_word2vec
@@ -17,10 +19,12 @@ KeyedVectors: Any = pytest.importorskip("gensim.models", reason="comes with the 
 
 WORDS = ["king", "queen", "man", "woman", "été", "我", "nan", "1.5", "Paris"]
 
+VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 7)).astype(np.float32)
+
 
 @pytest.fixture
 def vectors() -> WordVectors:
-    return WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 7)).astype(np.float32))
+    return WordVectors(WORDS, VECTORS)
 
 
 def gensims(vectors: WordVectors) -> Any:
@@ -39,6 +43,30 @@ def test_neighbours_similarity_and_analogy_are_gensims(vectors: WordVectors) -> 
         assert [word for word, _ in ours] == [word for word, _ in other]
         np.testing.assert_allclose([c for _, c in ours], [c for _, c in other], atol=1e-6)
     assert vectors.similarity("man", "été") == pytest.approx(float(theirs.similarity("man", "été")), abs=1e-6)
+
+
+@given(st.lists(st.sampled_from(WORDS), unique=True, min_size=2, max_size=5), st.integers(0, 4))
+def test_most_similar_and_what_does_not_match_are_gensims(words: list[str], added: int) -> None:
+    vectors = WordVectors(WORDS, VECTORS)
+    theirs = gensims(vectors)
+    positive, negative = words[:added], words[added:]
+    ours = vectors.most_similar(positive=positive, negative=negative, n=4)
+    other = theirs.most_similar(positive=positive, negative=negative, topn=4)
+    assert [word for word, _ in ours] == [word for word, _ in other]
+    np.testing.assert_allclose([c for _, c in ours], [c for _, c in other], atol=1e-5)
+    if len(words) > 2:  # of two, both are equally far
+        assert vectors.doesnt_match(words) == theirs.doesnt_match(words)
+
+
+def test_one_word_may_stand_alone_and_none_is_refused(vectors: WordVectors) -> None:
+    assert vectors.most_similar("man", n=3) == vectors.neighbours("man", 3)
+    assert vectors.most_similar(["king", "woman"], "man") == vectors.analogy("man", "king", "woman", 10)
+    with pytest.raises(UserError, match="needs a word"):
+        vectors.most_similar()
+    with pytest.raises(UserError, match="needs a list of words"):
+        vectors.doesnt_match("king")
+    with pytest.raises(UserError, match="did you mean 'queen'"):
+        vectors.doesnt_match(["king", "quean"])
 
 
 def test_more_neighbours_than_words_are_all_words(vectors: WordVectors) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,14 @@ class TrainedWordVectors(Trained, HasWordVectors):
     def analogy(self, a: str, b: str, c: str, n: int = 1) -> Near:
         """As `WordVectors.analogy`."""
         return self.vectors.analogy(a, b, c, n)
+
+    def most_similar(self, positive: str | Sequence[str] = (), negative: str | Sequence[str] = (), n: int = 10) -> Near:
+        """As `WordVectors.most_similar`."""
+        return self.vectors.most_similar(positive, negative, n)
+
+    def doesnt_match(self, words: Sequence[str]) -> str:
+        """As `WordVectors.doesnt_match`."""
+        return self.vectors.doesnt_match(words)
 
     def similarity(self, a: str, b: str) -> float:
         """As `WordVectors.similarity`."""

@@ -61,8 +61,23 @@ class WordVectors:
 
     def analogy(self, a: str, b: str, c: str, n: int = 1) -> Near:
         """a is to b as c is to ...: the words nearest to b - a + c, but those three (3CosAdd, Mikolov et al. 2013)."""
-        places = np.array([[self.place(word) for word in (a, b, c)]])
-        return self.nearest(self.analogies(places), places, n)[0]
+        return self.most_similar([b, c], a, n)
+
+    def most_similar(self, positive: str | Sequence[str] = (), negative: str | Sequence[str] = (), n: int = 10) -> Near:
+        """The n words nearest to Σ positive - Σ negative, of unit vectors; none of those given is among them."""
+        added, taken = ([words] if isinstance(words, str) else list(words) for words in (positive, negative))
+        if not added and not taken:
+            raise UserError("most_similar needs a word, as positive or negative")
+        places = np.array([self.place(word) for word in (*added, *taken)])
+        signs = np.array([1.0] * len(added) + [-1.0] * len(taken), np.float32)
+        return self.nearest((signs @ self.unit[places])[None], np.unique(places)[None], n)[0]
+
+    def doesnt_match(self, words: Sequence[str]) -> str:
+        """The word whose vector is farthest from the mean of all of them, each of length 1; of equals, the first."""
+        if isinstance(words, str) or not words:
+            raise UserError('doesnt_match needs a list of words: ["breakfast", "lunch", "river"]')
+        vectors = self.unit[[self.place(word) for word in words]]
+        return words[int((vectors @ vectors.mean(axis=0)).argmin())]
 
     def analogies(self, places: NDArray[np.int64]) -> Floats:
         """b - a + c of unit vectors, for rows of places of a, b and c. [questions, 3] -> [questions, size]"""
