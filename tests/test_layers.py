@@ -16,6 +16,7 @@ BASE = (
     "arrays",
     "compiling",
     "lazy",
+    "keywords",
     "config",
     "version",
 )  # may be imported everywhere, and import only each other

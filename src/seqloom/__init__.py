@@ -1,7 +1,7 @@
 """seqloom: generative models of sequences, from n-grams to Transformers.
 
 >>> import seqloom
->>> model = seqloom.train("lstm", ["data.train=my.txt"], out="runs/mine")
+>>> model = seqloom.train("lstm", {"data.train": "my.txt"}, out="runs/mine")
 >>> model.generate(["Once upon"])
 """
 
@@ -31,6 +31,11 @@ __all__ = [
     "register",
     "train",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 __getattr__ = importing(  # on first use: torch takes over a second
     __name__,

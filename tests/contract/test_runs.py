@@ -201,9 +201,23 @@ def test_fitting_ends_with_finite_numbers(run: Any, cli: Cli) -> None:
     entries = read_metrics(run.path)
     assert entries
     assert all(np.isfinite(number) for number in numbers(entries))
-    (found,) = cli("evaluate", run.path, "--json").records
+    found = run.trained.evaluate().scores
     assert found
-    assert all(np.isfinite(score["value"]) and score["signature"] for score in found.values())
+    assert all(np.isfinite(score.value) and score.signature for score in found.values())
+    if run.case in FIRST:
+        (printed,) = cli("evaluate", run.path, "--json").records
+        assert printed == {name: vars(score) for name, score in found.items()}
+
+
+@of_runs(FIRST)
+def test_a_run_says_what_it_is_and_shows_what_it_has(run: Any) -> None:
+    said = repr(run.trained)
+    assert said.startswith(f"<{type(run.trained).__name__} {run.path}: {run.case.kind}, ")
+    assert f"{run.trained.parameters:,} parameters" in said
+    validated = any("valid_loss" in entry for entry in read_metrics(run.path))
+    assert ("validation" in said) == validated
+    assert {"evaluate", "figures", "path", "config", "verbs"} <= set(dir(run.trained))
+    assert all(hasattr(run.trained, name) for name in dir(run.trained))
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

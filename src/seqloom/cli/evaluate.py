@@ -103,7 +103,7 @@ def evaluate(
     elif reference or output or tokenize or against or bleu_weights is not None:
         able(model, ComparesWithReferences)
     else:
-        scores = model.figures(given)
+        scores = model.evaluate(given).scores
     if judge is not None:
         scores |= able(model, DrawsTexts).read_back(load_able(judge, Captions, device), given)
     if json:

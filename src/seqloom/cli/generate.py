@@ -61,7 +61,7 @@ def generate(
         ),
     ] = None,
     beam: Beam = 5,
-    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder.")] = 1.0,
+    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder; 0 is greedy.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(min=1, max=COUNTED, help="Sample among the K likeliest.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Sample among the likeliest that make up this mass.")] = None,
     max_length: Annotated[

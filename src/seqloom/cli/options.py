@@ -117,11 +117,9 @@ def scored_json(scores: Mapping[str, Scored]) -> dict[str, Any]:
 
 def print_scores(scores: Mapping[str, Scored]) -> None:
     """Figures one below the other, then how they were computed, each signature once."""
-    for name, score in scores.items():
-        shown = f"{score.value:,}" if isinstance(score.value, int) else f"{score.value:.4f}"
-        typer.echo(f"{name.replace('_', ' '):20} {shown}")
-    for signature in dict.fromkeys(score.signature for score in scores.values()):
-        typer.echo(f"{'signature':20} {signature}")
+    from seqloom.runs.evaluation import figures_table
+
+    typer.echo(figures_table(scores))
 
 
 def _finite(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -37,21 +36,18 @@ def train(
     """
     from seqloom.kinds import kind_named
     from seqloom.kinds import train as train_run
-    from seqloom.training import read_metrics, reporter
+    from seqloom.training import reporter
+    from seqloom.training.journal import best_entry
 
     model = train_run(source, settings, out, resume, None if quiet else reporter(), report)
     if not first_process():
         return
-    entries = read_metrics(model.path)
-    stage = entries[-1].get("stage")  # losses of one stage do not compare with those of another
-    comparable = [entry for entry in reversed(entries) if entry.get("stage") == stage]
-    best = min(comparable, key=lambda entry: entry.get("valid_loss", math.inf))
+    best = best_entry(model.path)
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
         return
     kind = kind_named(model.kind)
-    headline = next((line.format(best[key]) for key, line in kind.headlines.items() if key in best), None)
-    if headline is not None:
+    if (headline := kind.headline(best)) is not None:
         typer.echo(f"{model.path}: {headline} at step {best['step']}")
     else:
         speed = f"{best['tokens_per_second']:,.0f} tokens/s"

@@ -22,6 +22,7 @@ from seqloom.data.materials import CaptionMaterials, held_out_captions, prepare_
 from seqloom.data.samplers import Shuffled
 from seqloom.data.stream import Stream
 from seqloom.errors import UserError
+from seqloom.keywords import hinted
 from seqloom.models.captioner import Captioner
 from seqloom.nn.output import OutputLayout
 from seqloom.reports.captions import ImageAttention, captions_section
@@ -76,6 +77,7 @@ class TrainedCaptioner(TrainedConditional, Captions):
 
     # ------------------------------------------------------------------------------------------------ generating
 
+    @hinted(Decoding)
     def generate(
         self,
         images: Images,
@@ -95,7 +97,7 @@ class TrainedCaptioner(TrainedConditional, Captions):
         prefix: what each caption shall begin with.
         attention: whether to return where the model looked.
         """
-        decoding = decoding or Decoding(**options)
+        decoding = Decoding.of(decoding, options)
         decoding = replace(decoding, strategy=decoding.strategy or "beam")
         if decoding.coverage_penalty or decoding.replace_unknown:
             raise UserError("images have no words: coverage_penalty and replace_unknown are for models of pairs")
@@ -117,6 +119,7 @@ class TrainedCaptioner(TrainedConditional, Captions):
                 captions.append([self._written(draft, pixels[draft.number], attention) for draft in drafts])
         return captions
 
+    @hinted(generate)
     def caption(self, images: Images, **options: Any) -> list[str]:
         """The best caption of each image, as text."""
         return [several[0].text for several in self.generate(images, **options)]

@@ -22,7 +22,6 @@ from seqloom.data.store import TokenStore
 from seqloom.data.stream import Stream, sorted_batches
 from seqloom.errors import ConfigError, UserError
 from seqloom.metrics.corpus_scores import Scored
-from seqloom.metrics.likelihood import Likelihood
 from seqloom.models.elmo import Elmo, characters_read
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel, listed, text_report
@@ -117,13 +116,13 @@ class TrainedElmo(TrainedLanguageModel, Embeds):
 
     # --------------------------------------------------------------------------------------------------- scoring
 
-    def scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
+    def _scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
         """log p of every token by the forward direction.
 
         Words outside the vocabulary are predicted as `<unk>`, but read as they are spelled where the input is
         characters.
         """
-        self.check_beginning(bos)
+        self._check_beginning(bos)
         forward, _ = self._both_ways(texts)
         return forward if eos else forward.without_ends()
 
@@ -149,12 +148,9 @@ class TrainedElmo(TrainedLanguageModel, Embeds):
         forward, backward = ([each[place] for place in np.argsort(order)] for each in rows)
         return ScoredTokens.of_rows(forward), ScoredTokens.of_rows(backward)
 
-    def evaluate(self, files: str | list[str] | None = None) -> Likelihood:
-        """The likelihood of files by the forward direction, every unit by itself."""
-        return self.likelihood(list(self.text(files)))
-
     def figures(self, source: str | list[str] | None = None) -> dict[str, Scored]:
-        """What `evaluate` finds, and the perplexity of the backward direction."""
+        """The likelihood of files by the forward direction, every unit by itself, and the perplexity of the backward
+        direction."""
         texts = list(self.text(source))
         figures = {name: Scored(value, self.signature) for name, value in self.likelihood(texts).as_dict().items()}
         backward = self.backward_score(texts)

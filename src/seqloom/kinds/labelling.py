@@ -27,6 +27,7 @@ from seqloom.models.labelling import Classifier, Labeller, Tagger
 from seqloom.runs.assets import Assets
 from seqloom.runs.contextual import cached_contextual, contextual
 from seqloom.runs.engine import load
+from seqloom.runs.evaluation import Evaluation
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import listed
@@ -63,14 +64,13 @@ class LabellingData(Split[Examples]):
 # ------------------------------------------------------------------------------------------------------------ trained
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Predictions(Evaluation):
     """Predictions beside the truth."""
 
     true: list[list[str]]
     found: list[list[str]]
     """The tags of each sentence, or the one label of each text."""
-    scores: dict[str, Scored]
     hits: dict[str, Hits]
     """By type of chunk where the tags mark chunks, else by label."""
 
@@ -106,8 +106,8 @@ class TrainedLabeller(Trained, Labels):
         return encode(sentences, self.tokenizer, contextual(self.elmo, sentences) if self.elmo else None)
 
     @abstractmethod
-    def evaluate(self, files: str | list[str] | None = None) -> Evaluation:
-        """Labels of files against those that stand there; without files, of the run's test or validation examples."""
+    def evaluate(self, source: str | list[str] | None = None) -> Predictions:
+        """Labels of files against those that stand there; without any, of the run's test or validation examples."""
 
     def figures(self, source: str | list[str] | None = None) -> dict[str, Scored]:
         """What `evaluate` finds, in percent, each figure with its signature."""
@@ -150,8 +150,8 @@ class TrainedTagger(TrainedLabeller):
         pairs = zip(lines, self.tag(lines), strict=True)
         return [(" ".join(tags), {"words": line.split(), "tags": tags}) for line, tags in pairs]
 
-    def evaluate(self, files: str | list[str] | None = None) -> Evaluation:
-        sentences: list[TaggedSentence] = held_out_labelled(self.config.data, files)
+    def evaluate(self, source: str | list[str] | None = None) -> Predictions:
+        sentences: list[TaggedSentence] = held_out_labelled(self.config.data, source)
         true = [sentence.tags for sentence in sentences]
         flat = [tag for tags in true for tag in tags]
         check_labels(flat, self.labels, "data.tag_column")
@@ -170,7 +170,7 @@ class TrainedTagger(TrainedLabeller):
         for name in ("precision", "recall", "f1"):
             scores[name] = Scored(100 * getattr(total, name), signature)
         scores["sentences"] = Scored(len(sentences), self.signature)
-        return Evaluation(true, found, scores, hits)
+        return Predictions(scores, true, found, hits)
 
 
 class TrainedClassifier(TrainedLabeller):
@@ -198,8 +198,8 @@ class TrainedClassifier(TrainedLabeller):
         pairs = zip(lines, self.classify(lines), strict=True)
         return [(f"{each.label}\t{each.probability:.4f}\t{line}", vars(each).copy()) for line, each in pairs]
 
-    def evaluate(self, files: str | list[str] | None = None) -> Evaluation:
-        texts: list[LabelledText] = held_out_labelled(self.config.data, files)
+    def evaluate(self, source: str | list[str] | None = None) -> Predictions:
+        texts: list[LabelledText] = held_out_labelled(self.config.data, source)
         true = [text.label for text in texts]
         check_labels(true, self.labels, "data.label_field")
         found = [each.label for each in self.classify([text.text for text in texts])]
@@ -209,7 +209,7 @@ class TrainedClassifier(TrainedLabeller):
             "macro_f1": Scored(100 * macro_f1(hits), f"mean over labels; {self.signature}"),
             "texts": Scored(len(texts), self.signature),
         }
-        return Evaluation([[label] for label in true], [[label] for label in found], scores, hits)
+        return Predictions(scores, [[label] for label in true], [[label] for label in found], hits)
 
 
 # -------------------------------------------------------------------------------------------------------------- kinds

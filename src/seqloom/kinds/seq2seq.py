@@ -26,6 +26,7 @@ from seqloom.decoding.fusion import Fusion
 from seqloom.decoding.protocol import StepModel
 from seqloom.decoding.side_by_side import side_by_side
 from seqloom.errors import DataError, UserError
+from seqloom.keywords import hinted
 from seqloom.models.build import build_seq2seq
 from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.models.variational_pairs import VariationalSeq2Seq
@@ -106,6 +107,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
 
     # ------------------------------------------------------------------------------------------------ generating
 
+    @hinted(Decoding)
     def generate(
         self,
         sources: str | Sequence[str],
@@ -131,7 +133,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         prefixes: what each target shall begin with, one for all or one for each.
         attention: whether to return where the model looked.
         """
-        decoding = decoding or Decoding(**options)
+        decoding = Decoding.of(decoding, options)
         decoding = replace(decoding, strategy=decoding.strategy or "beam")
         if decoding.replace_unknown and self.model.encoder.stride > 1:
             raise UserError(
@@ -176,6 +178,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         ]
         return reranked([""] * len(results), results, rerank) if rerank else results
 
+    @hinted(generate)
     def translate(self, sources: str | Sequence[str], **options: Any) -> list[str]:
         """The best target of each source, as text."""
         return [several[0].text for several in self.generate(sources, **options)]
@@ -263,7 +266,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         """log p(target | source) of each pair, with the number of the target's tokens and of unknown ones among them;
         `eos` says whether the end counts."""
         encoded = self._encoded_pairs(sources, targets)
-        return self.pair_scores(encoded) if bos and eos else self.scored_targets(encoded, bos, eos).scores()
+        return self.pair_scores(encoded) if bos and eos else self._scored_targets(encoded, bos, eos).scores()
 
     def full_scores(self, source: str, target: str, bos: bool = True, eos: bool = True) -> list[TokenScore]:
         """log p of each token of a target given those before it and its source; `eos` as for `score`."""
@@ -285,7 +288,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         self, sources: Sequence[str], targets: Sequence[str], bos: bool, eos: bool
     ) -> list[list[TokenScore]]:
         pieces = ([*self.target_tokenizer.pieces(target), *([END] if eos else [])] for target in targets)
-        return self.scored_targets(self._encoded_pairs(sources, targets), bos, eos).token_scores(pieces)
+        return self._scored_targets(self._encoded_pairs(sources, targets), bos, eos).token_scores(pieces)
 
     def _encoded_pairs(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> EncodedPairs:
         sources, targets = listed(sources), listed(targets)
@@ -300,11 +303,11 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         return self.target_scores(sorted_batches(pairs, SCORED) if len(pairs) else ())
 
     @torch.inference_mode()
-    def scored_targets(self, pairs: EncodedPairs, bos: bool = True, eos: bool = True) -> ScoredTokens:
+    def _scored_targets(self, pairs: EncodedPairs, bos: bool = True, eos: bool = True) -> ScoredTokens:
         """log p of every token of every target, in order."""
         if self.estimate:
-            raise self.whole_lines()
-        self.check_beginning(bos)
+            raise self._whole_lines()
+        self._check_beginning(bos)
         rows: dict[int, Any] = {}
         for numbers, batch in sorted_batches(pairs, SCORED) if len(pairs) else ():
             batch = batch.to(self.device)

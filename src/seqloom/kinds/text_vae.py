@@ -21,8 +21,8 @@ from seqloom.data.stream import Stream, sorted_batches
 from seqloom.data.text_units import TextUnits, UnitBatch
 from seqloom.decoding.protocol import StepModel
 from seqloom.errors import ConfigError, UserError
+from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
-from seqloom.metrics.likelihood import Likelihood
 from seqloom.metrics.text_scores import text_scores
 from seqloom.models.latent.paths import Way, path_between
 from seqloom.models.text_vae import TextVae
@@ -75,13 +75,15 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
             both[:, numbers] = torch.stack(self.model.posterior(batch)).cpu().numpy()
         return both[0], both[1]
 
+    @hinted(Decoding)
     def decode(self, codes: Codes | Tensor, decoding: Decoding | None = None, **options: Any) -> list[str]:
         """A sentence for each code [count, size]. Options are the fields of `Decoding`; a beam when none is given."""
         return [generated.text for generated in self.decoded(codes, decoding, **options)]
 
+    @hinted(Decoding)
     def decoded(self, codes: Codes | Tensor, decoding: Decoding | None = None, **options: Any) -> list[Generated]:
         """The same with log p(x | z) and the number of tokens of each."""
-        decoding = decoding or Decoding(**options)
+        decoding = Decoding.of(decoding, options)
         decoding = replace(decoding, strategy=decoding.strategy or "beam", n_best=1)
         codes = torch.as_tensor(codes, dtype=torch.float32)
         if codes.ndim != 2 or codes.shape[1] != self.model.size:
@@ -90,6 +92,7 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
             )
         return [several[0] for several in self._written([[]] * len(codes), codes, decoding, range(len(codes)))]
 
+    @hinted(decode)
     def reconstruct(self, sentences: str | Sequence[str], **options: Any) -> list[str]:
         """What the decoder makes of the code of each sentence; options as for `decode`."""
         return self.decode(self.encode(sentences), **options)
@@ -101,6 +104,7 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
         begin, end = torch.from_numpy(self.encode([first, second]))
         return path_between(way, begin, end, steps).numpy()
 
+    @hinted(decode)
     def interpolate(
         self, first: str, second: str, steps: int = STEPS, way: Way = "linear", **options: Any
     ) -> list[str]:
@@ -116,6 +120,7 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
 
     # ------------------------------------------------------------------------------------------------ generating
 
+    @hinted(Decoding)
     def generate(
         self,
         prompts: str | Sequence[str],
@@ -131,7 +136,7 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
         Samples have a code each; the results of a beam are those of one code. `log_prob` is that of the text given its
         code. The code knows nothing of the prompt: what comes is drawn from p(z) p(x | prompt, z).
         """
-        decoding = sampled(decoding or Decoding(**options))
+        decoding = sampled(Decoding.of(decoding, options))
         prompts = listed(prompts)
         each = decoding.n_best if decoding.strategy == "sample" else 1
         numbers = range(first * each, (first + len(prompts)) * each)
@@ -181,14 +186,14 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
     def estimate(self) -> str:
         return f"importance sampling, {self.config.model.test_samples:,} samples: from below on average"
 
-    def scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
-        raise self.whole_lines()
+    def _scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
+        raise self._whole_lines()
 
     def score(self, texts: str | Sequence[str], bos: bool = True, eos: bool = True) -> list[Score]:
         """log p of each text by importance sampling with `model.test_samples` codes, from below on average; the number
         of its tokens and of unknown ones among them. Beginning and end always count."""
         if not (bos and eos):
-            raise self.whole_lines()
+            raise self._whole_lines()
         texts, samples = listed(texts), self.config.model.test_samples
         scores: list[Score | None] = [None] * len(texts)
         for numbers, batch in self._batches(texts):
@@ -198,12 +203,9 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
                 scores[number] = Score(*figures)
         return [score for score in scores if score is not None]
 
-    def evaluate(self, files: str | list[str] | None = None) -> Likelihood:
-        """The likelihood of files by importance sampling, every unit by itself."""
-        return self.likelihood(list(self.text(files)))
-
     def figures(self, source: str | list[str] | None = None) -> dict[str, Scored]:
-        """What `evaluate` finds, the bound and its parts, and how well sentences come back from their codes."""
+        """The likelihood of files by importance sampling, every unit by itself, the bound and its parts, and how well
+        sentences come back from their codes."""
         return self.measure(list(self.text(source)))
 
     def measure(self, texts: Sequence[str]) -> dict[str, Scored]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
 from seqloom.data.corpora import bundled
 from seqloom.errors import UserError
+from seqloom.keywords import hinted
 from seqloom.reports.ladder import Ladder, Rung
 from seqloom.runs.contests import Contest, Entrant, ImageContest, PairContest, TextContest
 from seqloom.runs.engine import load, train_into
@@ -22,6 +23,7 @@ from seqloom.training import Processes, Reporter, Silent
 QUICK = ("average", "ngram", "feedforward", "rnn", "lstm", "gru", "transformer")
 
 
+@hinted()
 def compare(
     sources: Sequence[str | Path],
     settings: Settings = (),

@@ -18,10 +18,12 @@ from seqloom.data.ragged import Ragged, padded
 from seqloom.decoding import Hypothesis, Limits
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
+from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.likelihood import target_likelihood
 from seqloom.metrics.text_scores import text_scores
 from seqloom.models.conditional import Conditional
+from seqloom.runs.evaluation import Evaluation
 from seqloom.runs.generation import Decoding
 from seqloom.runs.scores import Score
 from seqloom.runs.stages import Figures
@@ -100,14 +102,13 @@ class HeldOut:
     """All that a validation in training would read of them."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Comparison(Evaluation):
     """What a model wrote for some sources, and how that compares with the references."""
 
     sources: Sequence[str] | Pixels
     references: list[list[str]]
     outputs: list[str]
-    scores: dict[str, Scored]
 
 
 class TrainedConditional(Trained, ComparesWithReferences):
@@ -157,33 +158,34 @@ class TrainedConditional(Trained, ComparesWithReferences):
     def held_out(self, files: Any = None) -> HeldOut:
         """The examples of files, or the run's test or validation examples."""
 
+    @hinted(Decoding)
     def evaluate(
         self,
-        files: Any = None,
+        source: Any = None,
         tokenize: str | None = None,
         limit: int | None = None,
         decoding: Decoding | None = None,
         bleu_weights: Sequence[float] | None = None,
         **options: Any,
-    ) -> Evaluation:
+    ) -> Comparison:
         """Decode sources and score what comes out: exact matches, BLEU and chrF (sacreBLEU's), and ROUGE; besides, the
         perplexity of the references, as validations in training compute it.
 
-        files: as `data.train`; else the run's test examples, or its validation examples.
+        source: files, as `data.train`; else the run's test examples, or its validation examples.
         tokenize: sacreBLEU's tokeniser; chosen by the language of the references when not given.
         limit: decode so many sources, from the first one on; all when not given. The perplexity is that of all.
         bleu_weights: how much each order of n-grams counts, for a BLEU of one's own beside sacreBLEU's.
         Options are those of `Decoding`.
         """
-        held_out = self.held_out(files)
+        held_out = self.held_out(source)
         sources, references = held_out.sources[:limit], held_out.references[:limit]
-        outputs = [several[0].text for several in self.generate(sources, decoding or Decoding(**options))]
+        outputs = [several[0].text for several in self.generate(sources, Decoding.of(decoding, options))]
         scores = text_scores(outputs, references, tokenize, bleu_weights)
         perplexity = target_likelihood(self.model, held_out.batches).perplexity
         words = self.target_tokenizer
         signature = self.signed(f"tokenizer {words.kind}", f"vocabulary {words.size}", self.scored)
         scores["perplexity"] = Scored(perplexity, signature)
-        return Evaluation(sources, references, outputs, scores)
+        return Comparison(scores, sources, references, outputs)
 
     def figures(self, source: Any = None) -> dict[str, Scored]:
         """What `evaluate` finds."""

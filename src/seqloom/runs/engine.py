@@ -15,6 +15,7 @@ from seqloom.config import RunConfig, Settings, load_config, save_config
 from seqloom.data.fingerprints import fingerprints
 from seqloom.errors import SeqloomError, UserError
 from seqloom.files import disk_errors
+from seqloom.keywords import hinted
 from seqloom.runs import folder as folders
 from seqloom.runs.assets import Assets
 from seqloom.runs.folder import RunFolder, check_unchanged, locked
@@ -30,6 +31,7 @@ MAY_CHANGE = ("training.", "objective.", "engine.", "description", "data.train",
 """The beginnings of keys that may change when a run goes on. Data may have moved, but must be the same."""
 
 
+@hinted()
 def load(path: str | Path, device: str = "auto", checksums: bool = True) -> Trained:
     """The model of a run folder, with its best weights.
 
@@ -42,6 +44,7 @@ def load(path: str | Path, device: str = "auto", checksums: bool = True) -> Trai
         return kind_named(folder.config.model.kind).open(folder, device)
 
 
+@hinted()
 def train(
     source: Source,
     settings: Settings = (),

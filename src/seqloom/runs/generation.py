@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from seqloom.decoding import (
@@ -44,6 +44,7 @@ class Decoding:
     """When not given, what suits the model: language models are sampled from, others searched with a beam."""
     beam: int = 5
     temperature: float = 1.0
+    """Below 1 favours what is probable, above 1 evens it out; 0 is greedy."""
     top_k: int | None = None
     top_p: float | None = None
     max_length: int | None = None
@@ -60,8 +61,15 @@ class Decoding:
     """With a source: where the model would write `<unk>`, write the word of the source it looked at most."""
 
     def __post_init__(self) -> None:
+        if self.temperature == 0 and self.strategy in (None, "sample"):
+            object.__setattr__(self, "strategy", "greedy")  # which is what sampling becomes in the limit
         if not math.isfinite(self.coverage_penalty):
             raise ConfigError(f"coverage_penalty must be a finite number, not {self.coverage_penalty}")
+
+    @classmethod
+    def of(cls, decoding: Decoding | None, options: dict[str, Any]) -> Decoding:
+        """The given one, or the usual one, with options on top."""
+        return replace(decoding or cls(), **options)
 
     def limits(self, max_length: int = MAX_LENGTH) -> Limits:
         """The length limits, with this one where none was given."""
@@ -103,7 +111,7 @@ class Decoding:
                 exhaustive_search(model, limits, prompt, self.n_best, self.length_penalty, source) for prompt in prompts
             ]
         if self.strategy == "greedy" and self.n_best > 1:
-            raise UserError("greedy search has one result; use --strategy beam or sample for n-best lists")
+            raise UserError("greedy search has one result (so has temperature 0); use --strategy beam or sample")
         size = self.n_best
         flat = generate(model, prompts, self.chooser(), limits, source, size, list(numbers))
         return [flat[row : row + size] for row in range(0, len(flat), size)]

@@ -77,6 +77,10 @@ class Kind(ABC, Generic[Data, Kept, Result]):
     deterministic: ClassVar[bool] = False
     """Whether every seed gives the same model."""
 
+    def headline(self, entry: dict[str, Any]) -> str | None:
+        """An entry of the log in one line."""
+        return next((line.format(entry[key]) for key, line in self.headlines.items() if key in entry), None)
+
     def settle(self, config: RunConfig) -> RunConfig:
         """The configuration with everything decided that it leaves to the data: what ends with `<eos>`."""
         return with_unit(config) if isinstance(config.data, TextData) else config

@@ -19,6 +19,7 @@ from seqloom.decoding import Hypothesis, stream
 from seqloom.decoding.fusion import Fusion, check_weight
 from seqloom.decoding.protocol import StepModel
 from seqloom.errors import UserError
+from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.likelihood import Likelihood, unit_likelihood
 from seqloom.models.autoregressive import Autoregressive
@@ -87,7 +88,7 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         bos: whether the first token is known to be the first; only n-gram models can do without.
         eos: whether the end counts.
         """
-        return self.scored_tokens(listed(texts), bos, eos).scores()
+        return self._scored_tokens(listed(texts), bos, eos).scores()
 
     def full_scores(self, text: str, bos: bool = True, eos: bool = True) -> list[TokenScore]:
         """log p of each token of a text given those before it; `bos` and `eos` as for `score`."""
@@ -103,9 +104,9 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True
     ) -> list[list[TokenScore]]:
         """As `full_scores`, of several."""
-        return self.scored_tokens(lines, bos, eos).token_scores(self._pieces(line, eos) for line in lines)
+        return self._scored_tokens(lines, bos, eos).token_scores(self._pieces(line, eos) for line in lines)
 
-    def scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
+    def _scored_tokens(self, texts: Sequence[str], bos: bool = True, eos: bool = True) -> ScoredTokens:
         """log p of every token of some texts."""
         tokens, lengths = self._encode(texts, eos)
         log_probs, orders = self._judge(tokens, lengths[lengths > 0], bos) if len(tokens) else (np.empty(0), None)
@@ -115,7 +116,7 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], bos: bool
     ) -> tuple[NDArray[np.floating], NDArray[np.integer] | None]:
         """log p of the tokens of units that stand one after the other, and the orders of n-grams, if any."""
-        self.check_beginning(bos)
+        self._check_beginning(bos)
         return self.model.unit_log_probs(tokens, lengths), None
 
     def _encode(self, texts: Sequence[str], eos: bool) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
@@ -150,12 +151,6 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         """Perplexity per token over all texts, each scored by itself."""
         return self.likelihood(texts).perplexity
 
-    def evaluate(self, files: str | list[str] | None = None) -> Likelihood:
-        """The likelihood of files. A neural model reads them as running text: a recurrent state is carried from unit to
-        unit, and other models see at least half a window of what came before. An n-gram model and an interpolation
-        read each unit by itself. Without files, of the run's test or validation text."""
-        return self.store_likelihood(TokenStore.of(self.text(files), self.tokenizer))
-
     def store_likelihood(self, store: TokenStore) -> Likelihood:
         """The likelihood of a text that is encoded already: here, unit by unit."""
         return unit_likelihood(self.model, store)
@@ -172,8 +167,11 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         return held_out_text(self.data)
 
     def figures(self, source: str | list[str] | None = None) -> dict[str, Scored]:
-        """What `evaluate` finds, each figure with the signature that says how it was computed."""
-        return {name: Scored(value, self.signature) for name, value in self.evaluate(source).as_dict().items()}
+        """The likelihood of files. A neural model reads them as running text: a recurrent state is carried from unit to
+        unit, and other models see at least half a window of what came before. An n-gram model and an interpolation
+        read each unit by itself. Without files, of the run's test or validation text."""
+        likelihood = self.store_likelihood(TokenStore.of(self.text(source), self.tokenizer))
+        return {name: Scored(value, self.signature) for name, value in likelihood.as_dict().items()}
 
     @property
     def signature(self) -> str:
@@ -194,6 +192,7 @@ class TrainedLanguageModel(Trained, Continues, Scores):
 
     # ------------------------------------------------------------------------------------------------ generating
 
+    @hinted(Decoding)
     def generate(
         self,
         prompts: str | Sequence[str],
@@ -213,7 +212,7 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         rerank: other models that judge the `n_best` finished texts, each with its weight β: they are sorted anew by
             log_prob + Σ β log p_other(prompt + text), which becomes their `log_prob`. Any tokeniser will do.
         """
-        decoding = sampled(decoding or Decoding(**options))
+        decoding = sampled(Decoding.of(decoding, options))
         prompts = listed(prompts)
         encoded = [self.tokenizer.encode(prompt) for prompt in prompts]
         numbers = range(first, first + len(encoded))
@@ -230,9 +229,10 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         best = log_probs[0].float().cpu().topk(min(top, self.model.vocabulary_size))
         return list(zip(self.tokenizer.tokens(best.indices.tolist()), best.values.exp().tolist(), strict=True))
 
+    @hinted(generate)
     def sample(self, size: int, **options: Any) -> list[str]:
         """Draw texts from the model; options are the fields of `Decoding`."""
-        return [row[0].text for row in self.generate([""] * size, strategy="sample", **options)]
+        return [row[0].text for row in self.generate([""] * size, **{"strategy": "sample", **options})]
 
     def stream(self, prompt: str, decoding: Decoding, fuse: Sequence[Weighted] = ()) -> Iterator[str]:
         """Go on from a prompt, piece by piece, as the model writes; `fuse` as in `generate`."""

@@ -17,10 +17,13 @@ import torch
 from numpy.typing import NDArray
 
 from seqloom.config import RunConfig
-from seqloom.data.image_format import NamedImages
+from seqloom.data.image_format import ImageFormat, NamedImages
+from seqloom.data.images import look
 from seqloom.errors import UserError
 from seqloom.metrics.corpus_scores import Scored
+from seqloom.runs.evaluation import Evaluation
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.journal import best_entry
 from seqloom.version import __version__
 
 Pixels = NDArray[np.uint8]
@@ -37,6 +40,10 @@ class Trained(ABC):
     def figures(self, source: Any = None) -> dict[str, Scored]:
         """How good the model is on the data of `source`, or on the run's test or validation data; each figure with the
         signature that says how it was computed."""
+
+    def evaluate(self, source: Any = None) -> Evaluation:
+        """What `seqloom evaluate` prints: the figures of `source`, or of the run's test or validation data."""
+        return Evaluation(self.figures(source))
 
     @property
     def kind(self) -> str:
@@ -62,6 +69,31 @@ class Trained(ABC):
         """The error that this run lacks something; it says what there is instead."""
         others = ", ".join(["evaluate", *self.verbs])
         return LackingError(f"{self.path} is a model of kind {self.kind!r}, {what}; it is for: {others}")
+
+    def __repr__(self) -> str:
+        """What it is, how large, how good it was at its best validation, and where it lies."""
+        from seqloom.runs.kind import kind_named
+
+        facts = [self.kind, *self.facts]
+        if headline := kind_named(self.kind).headline(best_entry(self.path)):
+            facts.append(headline)
+        return f"<{type(self).__name__} {self.path}: {', '.join(facts)}>"
+
+    @property
+    def facts(self) -> list[str]:
+        """What the model is made of and how large it is, each in a few words."""
+        parts = {name: getattr(self.config.model, name, None) for name in ("order", "features", "encoder", "decoder")}
+        facts = [f"{name} {getattr(part, 'kind', part)}" for name, part in parts.items() if part is not None]
+        facts.append(f"{self.parameters:,} parameters")
+        if isinstance(tokenizer := getattr(self.assets, "tokenizer", None), Tokenizer):
+            facts.append(f"vocabulary {tokenizer.size:,}")
+        if isinstance(images := getattr(self.assets, "images", None), ImageFormat):
+            facts.append(f"images of {look(images.shape)}")
+        return facts
+
+    def __dir__(self) -> list[str]:
+        """What is meant to be used."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
 
     def __getattr__(self, name: str) -> Any:
         """What no class of this run has: a sentence, where other kinds of runs have it."""
@@ -203,12 +235,12 @@ class Scores(Capability):
     ) -> list[list[Any]]:
         """A `TokenScore` of each token of each line; else as above."""
 
-    def check_beginning(self, bos: bool) -> None:
+    def _check_beginning(self, bos: bool) -> None:
         """Refuse to score a text that may have begun before."""
         if not bos:
             raise UserError(f"{self.path} always begins at a beginning: only n-gram models score without one (no bos)")
 
-    def whole_lines(self) -> UserError:
+    def _whole_lines(self) -> UserError:
         """The error that whole texts are estimated, and neither single tokens nor a text without its ends."""
         return UserError(
             f"{self.path} estimates log p of whole lines, by {self.estimate}: it has none of single tokens, "
@@ -484,7 +516,7 @@ class ComparesWithReferences(Capability):
     @abstractmethod
     def evaluate(
         self,
-        files: Any = None,
+        source: Any = None,
         tokenize: str | None = None,
         limit: int | None = None,
         decoding: Any = None,
