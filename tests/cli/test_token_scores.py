@@ -70,7 +70,7 @@ def test_tokens_of_a_network_score_as_its_steps_say(run: Path) -> None:
     assert [token.unknown for token in found] == [False] * 4 + [True, False]
     assert {token.order for token in found} == {None}
     assert model.full_scores("the dog", eos=False) == found[:2]
-    with pytest.raises(UserError, match="only n-gram models"):
+    with pytest.raises(UserError, match="only n-gram models do without"):
         model.full_scores("the dog", bos=False)
 
 

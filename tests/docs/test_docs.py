@@ -18,7 +18,7 @@ import yaml
 
 from seqloom.cli import main
 from seqloom.cli.app import app
-from seqloom.config import load_config, preset_names
+from seqloom.config import listed_settings, load_config, preset_names
 from seqloom.data.corpus import Corpus
 from seqloom.data.scenes import load_scenes
 
@@ -119,7 +119,9 @@ def test_what_a_page_shows_runs(
 def short_config(source, settings=()):
     """A configuration as asked for, but for two steps of small batches."""
     config = load_config(source, settings)
-    return load_config(source, [*settings, *TINY, *SHORT[config.data.kind], *FEW.get(config.model.kind, [])])
+    return load_config(
+        source, [*listed_settings(settings), *TINY, *SHORT[config.data.kind], *FEW.get(config.model.kind, [])]
+    )
 
 
 def run(command: str, monkeypatch: pytest.MonkeyPatch, standard_input: Input) -> int:

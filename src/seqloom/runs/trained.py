@@ -238,7 +238,9 @@ class Scores(Capability):
     def _check_beginning(self, bos: bool) -> None:
         """Refuse to score a text that may have begun before."""
         if not bos:
-            raise UserError(f"{self.path} always begins at a beginning: only n-gram models score without one (no bos)")
+            raise UserError(
+                f"{self.path} always reads from a line's beginning: only n-gram models do without (--no-bos, bos=False)"
+            )
 
     def _whole_lines(self) -> UserError:
         """The error that whole texts are estimated, and neither single tokens nor a text without its ends."""
