@@ -17,6 +17,7 @@ BASE = (
     "compiling",
     "lazy",
     "keywords",
+    "progress",
     "config",
     "version",
 )  # may be imported everywhere, and import only each other

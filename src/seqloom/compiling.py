@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TypeVar, cast
 
 from numba import njit
 from numba.core import event
+
+from seqloom.progress import say
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -26,8 +27,7 @@ class _Announcement(event.Listener):
         function = event.data["dispatcher"].py_func
         if not self.said and function.__module__.startswith("seqloom."):
             self.said = True
-            sys.stderr.write("compiling inner loops: a few seconds, this once\n")
-            sys.stderr.flush()
+            say("compiling inner loops: a few seconds, this once")
 
     def on_end(self, event: event.Event) -> None:
         """Nothing to say."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.training.progress import Bar, Lines, Reporter, reporter
+from seqloom.progress import Bar, Lines, Reporter, reporter
 
 
 def use(shown: Reporter) -> None:

@@ -39,6 +39,11 @@ class Batch(ABC):
         """How many predictions there are to make: what a loss is divided by."""
 
     @property
+    def unit(self) -> str:
+        """What a person calls these: tokens, images, texts."""
+        return "tokens"
+
+    @property
     def device(self) -> torch.device:
         """Where the tensors are."""
         return next(value.device for value in vars(self).values() if isinstance(value, Tensor))

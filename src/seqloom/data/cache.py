@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any
 
 from seqloom.errors import CheckpointError
 from seqloom.files import atomic_folder, checksum, read_sealed, write_sealed
+from seqloom.progress import say
 
 HEADER = "store.json"
 FORMAT = 4  # raise when the files of any entry change shape: all are then built anew
@@ -85,6 +85,5 @@ def _writable(folder: Path) -> Path:
 @cache
 def _substitute() -> TemporaryDirectory[str]:
     """The folder that serves this process where the cache does not; it is deleted at the end."""
-    sys.stderr.write(f"cannot write to the cache {_kept_folder()}: what it would keep is made anew in each run\n")
-    sys.stderr.flush()
+    say(f"cannot write to the cache {_kept_folder()}: what it would keep is made anew in each run")
     return TemporaryDirectory(prefix="seqloom-")

@@ -51,6 +51,10 @@ class DescribedBatch(Batch):
         """How many images there are."""
         return len(self.images)
 
+    @property
+    def unit(self) -> str:
+        return "images"
+
 
 class CaptionStore(Examples):
     """Images with the ids of their captions, each ending in `<eos>`: every caption is an example, with its image."""

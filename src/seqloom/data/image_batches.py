@@ -34,6 +34,10 @@ class ImageBatch(Batch):
         """How many images these are."""
         return len(self.images)
 
+    @property
+    def unit(self) -> str:
+        return "images"
+
 
 @dataclass(frozen=True)
 class ImageExamples(Examples):

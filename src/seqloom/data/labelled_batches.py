@@ -37,6 +37,10 @@ class LabelledBatch(Batch):
         return int(self.lengths.sum()) if self.targets.dim() == 2 else len(self.targets)
 
     @property
+    def unit(self) -> str:
+        return "tokens" if self.targets.dim() == 2 else "texts"
+
+    @property
     def mask(self) -> Tensor:
         """[rows, time]: True where a word stands."""
         return torch.arange(self.ids.size(1), device=self.ids.device) < self.lengths.unsqueeze(1)

@@ -196,7 +196,8 @@ class PrincipalComponents(Coding):
             model.fit_codes(model.transform(train[:FITTED]))
             cleaned = model.reconstruct(with_noise(config, valid, torch.Generator().manual_seed(0)))
             error = (cleaned - valid).square().flatten(1).sum(1).mean()
-            entry = watch.entry(len(train), valid_loss=float(error), valid_psnr=float(psnr(cleaned, valid).mean()))
+            figures = {"valid_loss": float(error), "valid_psnr": float(psnr(cleaned, valid).mean())}
+            entry = watch.entry(len(train), "images", **figures)
             reporter.say(f"{config.model.size} components of {len(train):,} images in {entry['seconds']:.1f} s")
             return Computed(saving(model), [entry])
 

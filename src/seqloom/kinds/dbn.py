@@ -318,6 +318,7 @@ def fine_tuning_stage(work: Work[Images, ImageAssets], classifier: DeepClassifie
         validate,
         fading(config.training, part.fine_tuning.epochs, adam),
         name=FINE_TUNING,
+        loss="valid error, %:",
     )
 
 

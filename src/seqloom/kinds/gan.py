@@ -304,7 +304,8 @@ class Adversaries(ImageKind[GanAssets, TrainedGan]):
             distance = figures.pop("frechet_distance")
             return {"valid_loss": distance, **{f"valid_{name}": value for name, value in figures.items()}}
 
-        yield Steps(model, objective, training_images(images.train, config), validate, config.training)
+        batches = training_images(images.train, config)
+        yield Steps(model, objective, batches, validate, config.training, loss="valid Fréchet distance")
 
     def report(self, trained: TrainedGan) -> Report:
         from seqloom.reports.adversarial import growth_section, players_section, samples_section

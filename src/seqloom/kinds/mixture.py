@@ -127,7 +127,8 @@ def rounds_of_em(
     for step in range(1, config.iterations + 1):
         log_prob, objective = model.improve(train)
         valid_loss = -float(model.log_prob(valid).double().mean())
-        yield watch.entry(step * len(train), step=step, loss=-log_prob, objective=objective, valid_loss=valid_loss)
+        figures = {"loss": -log_prob, "objective": objective, "valid_loss": valid_loss}
+        yield watch.entry(step * len(train), "images", step=step, **figures)
         if objective - before < config.tolerance:
             return
         before = objective

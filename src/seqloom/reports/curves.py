@@ -56,7 +56,8 @@ class TrainingCurves:
     def figure(self, entries: Entries) -> Figure:
         """The large panel, with the last value of each line beside it, and three small ones in a row."""
         large = _logged(entries, self.lines, 0)
-        small = {title: _logged(entries, lines, SMALL) for title, lines in self.panels.items()}
+        units = next((entry["unit"] for entry in entries if "unit" in entry), "tokens").capitalize()
+        small = {title.format(Units=units): _logged(entries, lines, SMALL) for title, lines in self.panels.items()}
         small = {title: lines for title, lines in small.items() if lines}
         if not large and not small:
             return nothing_to_show("nothing was logged yet")

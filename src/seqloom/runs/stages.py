@@ -15,6 +15,7 @@ from seqloom.config.schema.training import TrainingConfig
 from seqloom.data.stream import Stream
 from seqloom.training import Journal, Objective, Processes, Reporter, Trainer, load_model_weights, model_weights
 from seqloom.training.checkpoints import WEIGHTS, load_weights, save_weights
+from seqloom.training.journal import named_unit
 
 Figures = dict[str, float]
 
@@ -39,11 +40,16 @@ class Steps(Stage):
     validate: Callable[[], Figures]
     training: TrainingConfig
     name: str = "training"
+    loss: str = "valid_loss"
+    """What its validation loss is called while it goes on, where people have a name for it."""
+
+    def trainer(self, folder: Path, processes: Processes, reporter: Reporter) -> Trainer:
+        """What makes the steps."""
+        parts = self.model, self.objective, self.batches, self.validate, self.training
+        return Trainer(*parts, folder, processes, reporter, self.loss)
 
     def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
-        trainer = Trainer(
-            self.model, self.objective, self.batches, self.validate, self.training, folder, processes, reporter
-        )
+        trainer = self.trainer(folder, processes, reporter)
         trainer.resume()
         trainer.fit()
         load_model_weights(self.model, load_weights(folder / WEIGHTS), str(folder / WEIGHTS))
@@ -84,10 +90,11 @@ class Stopwatch:
     def __init__(self) -> None:
         self.began = time.perf_counter()
 
-    def entry(self, tokens: int, **figures: Any) -> dict[str, Any]:
-        """An entry of the log: so many tokens until now, and more figures."""
+    def entry(self, tokens: int, unit: str = "tokens", **figures: Any) -> dict[str, Any]:
+        """An entry of the log: so many tokens until now, or what people call them here, and more figures."""
         seconds = time.perf_counter() - self.began
-        return {"step": 1, "tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds, **figures}
+        speed = {"tokens_per_second": tokens / seconds, **named_unit(unit)}
+        return {"step": 1, "tokens": tokens, "seconds": seconds, **speed, **figures}
 
 
 def saving(model: nn.Module) -> Callable[[Path], None]:

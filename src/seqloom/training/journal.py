@@ -63,6 +63,11 @@ def best_entry(folder: str | Path) -> dict[str, Any]:
     return min(comparable, key=lambda entry: entry.get("valid_loss", math.inf), default={})
 
 
+def named_unit(unit: str) -> dict[str, str]:
+    """For an entry, what its `tokens` are where they are something else: images, texts."""
+    return {} if unit == "tokens" else {"unit": unit}
+
+
 CHECKSUM = "crc32"
 
 

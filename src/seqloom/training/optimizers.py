@@ -34,31 +34,38 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
 
 
 class Schedule:
-    """The learning rate as a multiple of its peak.
+    """The learning rate as a multiple of its peak, over a training that is planned to have `total` steps.
 
-    It rises linearly over `warmup` steps, then with p = the fraction of the training that is done
-    linear: 1 - p (1 - final);  cosine: final + (1 - final) (1 + cos πp) / 2;  inverse-sqrt: √(warmup / step)
+    It rises linearly over the warm-up, then with p = the part of the training that is done
+    linear: 1 - p (1 - final);  cosine: final + (1 - final) (1 + cos πp) / 2;  inverse-sqrt: √(warm-up / step)
     (Vaswani et al. 2017);  plateau: times `factor` whenever validation stops improving.
     """
 
-    def __init__(self, config: ScheduleConfig) -> None:
-        self.config = config
+    def __init__(self, config: ScheduleConfig, total: int) -> None:
+        self.config, self.total = config, total
+        warmup = config.warmup
+        self.by_steps = isinstance(warmup, int)
+        """Whether the warm-up is a number of steps, whatever the clock says, and not a share of the training."""
+        self.warmup = warmup if isinstance(warmup, int) else max(1, round(warmup * total))
         self.scale = 1.0  # what plateau has come down to
         self.waited = 0
 
-    def rate(self, step: int, done: float) -> float:
-        """The multiple at `step` (counted from 0) when the fraction `done` of the training lies behind."""
+    def rate(self, step: int, clock: float = 0.0) -> float:
+        """The multiple at `step` (counted from 0), when the part `clock` of the time that there is has been used."""
         config = self.config
-        if step < config.warmup:
-            return (step + 1) / config.warmup
-        done = min(1.0, done)
+        reached: float = max(step, clock * self.total)  # in steps of the plan: the clock may be ahead
+        done = min(1.0, reached / self.total)
+        if self.by_steps:
+            reached = step
+        if reached < self.warmup:
+            return min(1.0, (reached + 1) / self.warmup)
         match config.kind:
             case "linear":
                 return 1 - done * (1 - config.final)
             case "cosine":
                 return config.final + (1 - config.final) * (1 + math.cos(math.pi * done)) / 2
             case "inverse-sqrt":
-                return math.sqrt(max(1, config.warmup) / (step + 1))
+                return math.sqrt(max(1, self.warmup) / (reached + 1))
             case "plateau":
                 return self.scale
             case "constant":

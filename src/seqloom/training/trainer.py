@@ -18,6 +18,7 @@ from seqloom.arrays import check_seal
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.data.stream import Stream
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
+from seqloom.progress import Reporter, Silent
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.checkpoints import (
     CHECKPOINTS,
@@ -31,15 +32,15 @@ from seqloom.training.checkpoints import (
     save_weights,
 )
 from seqloom.training.interrupts import Interrupted, Interrupts
-from seqloom.training.journal import Journal
+from seqloom.training.journal import Journal, named_unit
 from seqloom.training.objectives import Loss, Objective
 from seqloom.training.optimizers import Schedule, build_optimizer
 from seqloom.training.processes import Processes
-from seqloom.training.progress import Reporter, Silent
 from seqloom.training.throughput import Throughput
 from seqloom.training.weights import load_model_weights, model_weights, whole
 
 CHECKPOINT_PAUSE = 30.0  # seconds between checkpoints, where the configuration leaves it to the trainer
+FORESEEN = 0.05  # of the time: from here on it shows how many steps there is time for
 EXPLODED = 3.0  # a loss this many times the first one, over a whole log interval, is not coming back
 
 
@@ -67,7 +68,7 @@ class Trainer:
     """Fits `model` to `batches` by `objective`, validating, logging and checkpointing into `folder`.
 
     `validate()` returns figures, `valid_loss` among them: lower is better, and the weights with the lowest one become
-    `folder/model.safetensors`.
+    `folder/model.safetensors`. `loss` is what people call it.
     """
 
     def __init__(
@@ -80,12 +81,13 @@ class Trainer:
         folder: Path,
         processes: Processes,
         reporter: Reporter | None = None,
+        loss: str = "valid_loss",
     ) -> None:
         self.model = model.to(processes.device)
         self.objective = objective.to(processes.device)
         self.batches, self.validate = batches, validate
         self.config, self.folder, self.processes = config, folder, processes
-        self.reporter = reporter if reporter and processes.main else Silent()
+        self.reporter, self.loss = reporter if reporter and processes.main else Silent(), loss
         if batches.batch_size % processes.world:
             raise ConfigError(
                 f"data.batch_size ({batches.batch_size}) must be a multiple of the {processes.world} processes"
@@ -98,7 +100,7 @@ class Trainer:
         if config.averaging.kind == "checkpoints":  # what is averaged must be there, and not depend on the clock
             self.checkpoint_every = config.checkpoint_every or self.validate_every
             keep = max(keep, config.averaging.last)
-        self._saved_at = -math.inf
+        self._saved_at, self._warned = -math.inf, False
         self.progress = Progress()
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS, keep, self.checkpoint_every)
         self.throughput = Throughput(model, processes.device)  # before sharding changes the parameters
@@ -113,7 +115,7 @@ class Trainer:
         self._step_module: Any = _wrap(step, processes, self._sharded)
         self.optimizer = build_optimizer(step, config.optimizer)
         self._parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        self.schedule = Schedule(config.schedule)
+        self.schedule = Schedule(config.schedule, self.total_steps)
         self.average = WeightAverage(config.averaging, self.model)
         rows = batches.batch_size // processes.world
         self._own_rows = processes.rank * rows, (processes.rank + 1) * rows  # of a global batch
@@ -124,7 +126,8 @@ class Trainer:
     def fit(self) -> Progress:
         """Train to the end, or until interrupted; exact resuming goes through `resume` first."""
         journal = Journal(self.folder, self.progress.step, self.config.tensorboard) if self.processes.main else None
-        self.reporter.start("training", self.progress.step, self.total_steps)
+        seconds = 60 * (self.config.minutes or math.inf) - self.progress.seconds
+        self.reporter.start("training", self.progress.step, self.total_steps, max(0.0, seconds))
         try:
             with Interrupts() as interrupts:
                 self._loop(journal, interrupts)
@@ -139,12 +142,12 @@ class Trainer:
         self.model.train()
         began = time.perf_counter() - self.progress.seconds
         self.throughput.restart()
-        while self.progress.step < self.total_steps and not self._out_of_patience():
+        self._warn_of_warmup(self.total_steps, f"the training has {self.total_steps:,} steps")
+        while self._ending() is None:
             self._optimise()
             step = self.progress.step
             self.progress.seconds = self._clock(began)
-            out_of_time = self.config.minutes is not None and self.progress.seconds > 60 * self.config.minutes
-            last = step == self.total_steps or out_of_time
+            last = self._ending() is not None
             if step % self.config.log_every == 0 or last:
                 self._log(journal)
                 stop = self.processes.any(interrupts.number is not None)
@@ -161,8 +164,7 @@ class Trainer:
             if stop and not last:
                 number = interrupts.number or 15
                 raise Interrupted(f"interrupted: saved at step {step}; go on with --resume", number)
-            if out_of_time:
-                break
+        self.reporter.say(self._ending() or "")
 
     def _checkpoint_due(self, step: int) -> bool:
         if self.checkpoint_every is not None:
@@ -175,14 +177,34 @@ class Trainer:
         seconds = time.perf_counter() - began
         return self.processes.share(seconds) if self.config.minutes is not None else seconds
 
-    def _out_of_patience(self) -> bool:
-        return self.config.patience is not None and self.progress.waited >= self.config.patience
+    def _ending(self) -> str | None:
+        """Why training is over; nothing as long as it is not."""
+        config, step, total = self.config, self.progress.step, self.total_steps
+        if step >= total:
+            plan = f"{config.epochs:g} epochs" if config.epochs else f"{total:,} steps"
+            return f"done: all {plan}"
+        where = f"at step {step:,} of {total:,}"
+        if config.minutes is not None and self.progress.seconds > 60 * config.minutes:
+            return f"stopped: the time is over (training.minutes={config.minutes:g}), {where}"
+        if config.patience is not None and self.progress.waited >= config.patience:
+            return f"stopped: no improvement in a while (training.patience={config.patience}), {where}"
+        return None
+
+    def _warn_of_warmup(self, steps: float, said: str) -> None:
+        """Say so where the learning rate will still be rising at the end."""
+        warmup = self.schedule.warmup
+        if self.schedule.by_steps and warmup > steps and not self._warned:
+            self._warned = True
+            self.reporter.say(
+                f"warning: {said} and a warm-up of {warmup:,}, so the learning rate never reaches its peak; give "
+                "training.schedule.warmup a share of the training instead, such as 0.1"
+            )
 
     def _optimise(self) -> None:
         """One optimiser step over `accumulate` global batches, normalised by all their tokens together."""
         batches = [next(self.batches) for _ in range(self.config.accumulate)]
         tokens = sum(batch.tokens for batch in batches)
-        rate = self.config.optimizer.learning_rate * self.schedule.rate(self.progress.step, self._done())
+        rate = self.config.optimizer.learning_rate * self.schedule.rate(self.progress.step, self._time_used())
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
@@ -192,6 +214,7 @@ class Trainer:
         for index, batch in enumerate(batches):
             if self.processes.world > 1:
                 batch = batch.rows(*self._own_rows)
+            self._unit = batch.unit
             with self._synchronised(index == len(batches) - 1), precision:
                 loss: Loss = self._step_module(batch.to(self.processes.device))
             (loss.total * (self.processes.world / tokens)).backward()  # processes average their gradients
@@ -212,9 +235,12 @@ class Trainer:
         return nn.utils.get_total_norm([each.grad for each in self._parameters if each.grad is not None])
 
     def _done(self) -> float:
-        by_steps = self.progress.step / self.total_steps
-        by_clock = self.progress.seconds / (60 * self.config.minutes) if self.config.minutes else 0.0
-        return max(by_steps, by_clock)
+        """Which part of the training lies behind, by the steps or by the clock."""
+        return max(self.progress.step / self.total_steps, self._time_used())
+
+    def _time_used(self) -> float:
+        """Which part of the time that there is lies behind; 0 where there is no such limit."""
+        return self.progress.seconds / (60 * self.config.minutes) if self.config.minutes else 0.0
 
     def _synchronised(self, last: bool) -> AbstractContextManager[Any]:
         """Gradients are exchanged once, with the last batch of a step."""
@@ -283,15 +309,19 @@ class Trainer:
             "gradient_norm": norm,
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "tokens_per_second": speed,
+            **named_unit(self._unit),
             "seconds": self.progress.seconds,
         }
-        figures = f"loss {means['loss']:.4f}  {speed:,.0f} tokens/s"
+        figures = f"loss {means['loss']:.4f}  {speed:,.0f} {self._unit}/s"
         if utilisation is not None:
             entry["mfu"] = utilisation
             figures += f"  MFU {utilisation:.1%}"
         if journal:
             journal.write(entry)
         self.reporter.advance(self.progress.step, figures)
+        if self._time_used() > FORESEEN:
+            steps = self.progress.step / self._time_used()
+            self._warn_of_warmup(steps, f"there is time for about {steps:,.0f} steps")
 
     def _validate(self, journal: Journal | None) -> None:
         with self.average.applied():
@@ -328,7 +358,8 @@ class Trainer:
         if journal:
             moment = {"step": self.progress.step, "tokens": self.progress.tokens, "seconds": self.progress.seconds}
             journal.write({**moment, **figures})
-        listed = "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        names = {"valid_loss": self.loss}
+        listed = "  ".join(f"{names.get(name, name)} {value:.4g}" for name, value in figures.items())
         self.reporter.say(f"step {self.progress.step}: {listed}" + ("  (best so far)" if improved else ""))
 
     def _finish(self, journal: Journal | None) -> None:

@@ -25,8 +25,8 @@ class OptimizerConfig(Schema):
 class ScheduleConfig(Schema):
     kind: Literal["constant", "linear", "cosine", "inverse-sqrt", "plateau"] = "constant"
     """How the rate goes on after the warm-up."""
-    warmup: Count = 0
-    """Steps over which the rate rises from 0."""
+    warmup: Count | Fraction = 0
+    """How long the rate rises from 0: a share of the training (`0.05`), or a number of steps (`300`)."""
     final: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Where linear and cosine end, as a fraction of the peak."""
     factor: Fraction = 0.5
@@ -53,7 +53,8 @@ class TrainingConfig(Schema):
     epochs: Positive | None = None
     """Passes over the training text; a fraction is allowed."""
     minutes: Positive | None = None
-    """Stop (with a checkpoint) after this much time, whatever the steps say. Schedules then follow the clock."""
+    """Stop (with a checkpoint) after this much time, whatever the steps say. Where the clock is ahead of the steps,
+    schedules follow the clock."""
     accumulate: Size = 1
     """Batches per optimiser step; gradients are normalised over all their tokens together."""
     clip: NonNegative = 1.0
