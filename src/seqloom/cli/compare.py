@@ -12,6 +12,14 @@ from seqloom.cli.options import Json, Quiet, Settings, first_process, print_json
 if TYPE_CHECKING:
     from seqloom.reports.ladder import Ladder
 
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        max=10**9,
+        help="Minutes of training for all models together, shared out equally; for each: --set training.minutes=M.",
+    ),
+]
 Seeds = Annotated[int, typer.Option(min=1, max=1000, help="Train each model with so many seeds: means ± deviations.")]
 
 
@@ -32,6 +40,7 @@ def compare(
         int | None, typer.Option(min=1, max=10**15, help="Training tokens for each; the first one's if not given.")
     ] = None,
     seeds: Seeds = 1,
+    minutes: Minutes = None,
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/compare"),
     quiet: Quiet = False,
     json: Json = False,
@@ -43,7 +52,9 @@ def compare(
     trained again, so an interrupted comparison goes on when called again. Without names, pairs (a .tsv, two aligned
     files or a bundled corpus of pairs) and images (a folder, an idx file) have ladders of their own, and all else is
     given to that of language models. With --seeds, the report says how far seeds are apart, and which differences
-    between models are noise; seeds can be added to a comparison later.
+    between models are noise; seeds can be added to a comparison later. Before anything is trained, a few steps of each
+    model tell about how long all will take; --minutes says how long it may take, measuring aside. Models then learn
+    for the same time, not from the same number of tokens.
 
     \b
     Examples:
@@ -53,6 +64,7 @@ def compare(
       seqloom compare lstm --vary model.output.kind=softmax,class-softmax,tree-softmax,noise-contrastive
       seqloom compare a.yaml b.yaml --tokens 2000000 --json
       seqloom compare rnn lstm gru --data my.txt --seeds 3
+      seqloom compare --data my.txt --minutes 20
       seqloom compare mixture rbm vae --data digits
       seqloom compare runs/lstm runs/ngram
     """
@@ -63,7 +75,8 @@ def compare(
     chosen = sources or ladder_for(data)
     if data is not None:
         settings = [*data_settings(data), *settings]
-    show(compare_runs(chosen, settings, out, tokens, None if quiet else reporter(), vary, seeds), out, json)
+    shown = None if quiet else reporter()
+    show(compare_runs(chosen, settings, out, tokens, shown, vary, seeds, minutes), out, json)
 
 
 def show(ladder: Ladder, out: Path, json: bool) -> None:

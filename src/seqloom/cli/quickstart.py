@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.compare import Seeds, show
+from seqloom.cli.compare import Minutes, Seeds, show
 from seqloom.cli.options import Json, Quiet
 
 
@@ -15,6 +15,7 @@ def quickstart(
     data: Annotated[str, typer.Option(help="Your own text, or another bundled corpus.")] = "time-machine",
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/quickstart"),
     seeds: Seeds = 1,
+    minutes: Minutes = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -25,8 +26,9 @@ def quickstart(
       seqloom quickstart
       seqloom quickstart --data tang-poems
       seqloom quickstart --seeds 3
+      seqloom quickstart --minutes 2
     """
     from seqloom.kinds import quickstart as run_quickstart
     from seqloom.training import reporter
 
-    show(run_quickstart(data, out, None if quiet else reporter(), seeds), out, json)
+    show(run_quickstart(data, out, None if quiet else reporter(), seeds, minutes), out, json)

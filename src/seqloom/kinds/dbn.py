@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -193,6 +194,7 @@ class Dbn(ImageKind[ImageAssets, TrainedDbn]):
         return DeepBeliefNetwork(layer_sizes(part, assets.images), classes, part.visible == "gaussian")
 
     def stages(self, work: Work[Images, ImageAssets]) -> Iterator[Steps]:
+        work = replace(work, config=sharing_time(work.config))
         part: DbnConfig = work.config.model
         network: DeepBeliefNetwork = work.model.to(work.processes.device)
         if part.pretrain:
@@ -320,6 +322,14 @@ def fine_tuning_stage(work: Work[Images, ImageAssets], classifier: DeepClassifie
         name=FINE_TUNING,
         loss="valid error, %:",
     )
+
+
+def sharing_time(config: RunConfig) -> RunConfig:
+    """The same run, with an equal share of its minutes for each stage."""
+    part: DbnConfig = config.model
+    machines = len(part.sizes) + bool(part.up_down.epochs) if part.pretrain else 0
+    minutes = config.training.minutes and config.training.minutes / max(1, machines + bool(part.fine_tuning.epochs))
+    return config.model_copy(update={"training": config.training.model_copy(update={"minutes": minutes})})
 
 
 def slower(training: TrainingConfig, part: float) -> TrainingConfig:

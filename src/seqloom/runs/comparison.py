@@ -12,11 +12,13 @@ from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_c
 from seqloom.data.corpora import bundled
 from seqloom.errors import UserError
 from seqloom.keywords import hinted
+from seqloom.progress import about
 from seqloom.reports.ladder import Ladder, Rung
 from seqloom.runs.contests import Contest, Entrant, ImageContest, PairContest, TextContest
 from seqloom.runs.engine import load, train_into
 from seqloom.runs.folder import RunFolder, locked
 from seqloom.runs.kind import kind_named
+from seqloom.runs.timetable import Timetable, foreseen
 from seqloom.runs.trained import Trained
 from seqloom.training import Processes, Reporter, Silent
 
@@ -32,6 +34,7 @@ def compare(
     reporter: Reporter | None = None,
     vary: Iterable[str] = (),
     seeds: int = 1,
+    minutes: float | None = None,
 ) -> Ladder:
     """Train presets and YAML files on the terms of the first source, measure all, and write `out/report.html`.
 
@@ -40,6 +43,7 @@ def compare(
     vary: `key=a,b,c` makes one rung of each source with each of the values; several make all combinations.
     seeds: with how many seeds each model is trained, from its configuration's on: means, how far they are apart, and
         which differences are noise. A model without chance in it is trained once.
+    minutes: of training for all together, an equal share for each run that is trained by steps.
 
     A run that is finished in `out` already is not trained again; one of another configuration is refused. The runs get
     no page of their own: all that would be on it is measured once, for the one page.
@@ -57,8 +61,9 @@ def compare(
         configs = processes.first_alone(lambda: contest_class.on_equal_terms(entrants, tokens))
         configs = {name: kind_named(config.model.kind).settle(config) for name, config in configs.items()}
         with locked(out) if processes.main else nullcontext():
-            plan = _plan(entrants, configs, out, seeds)
-            runs = _runs(plan, len(entrants), said, processes.main)
+            plan = _plan(entrants, _sharing(configs, minutes, seeds), out, seeds)
+            expected = _expected(plan, reporter, processes)
+            runs = _runs(plan, len(entrants), said, processes.main, Timetable(expected))
             name, first = next(runs)
             contest = contest_class(first)
             rungs = [contest.rung(name, first), *(contest.rung(name, trained) for name, trained in runs)]
@@ -72,9 +77,11 @@ def compare(
     return ladder
 
 
-def quickstart(data: str, out: str | Path, reporter: Reporter | None = None, seeds: int = 1) -> Ladder:
+def quickstart(
+    data: str, out: str | Path, reporter: Reporter | None = None, seeds: int = 1, minutes: float | None = None
+) -> Ladder:
     """The ladder of small models on a bundled text, or the user's own, in a few minutes for each seed."""
-    return compare(QUICK, [f"data.train={data}"], out, reporter=reporter, seeds=seeds)
+    return compare(QUICK, [f"data.train={data}"], out, reporter=reporter, seeds=seeds, minutes=minutes)
 
 
 def ladder_for(data: str | None) -> tuple[str, ...]:
@@ -188,7 +195,7 @@ def _plan(entrants: Sequence[Entrant], configs: dict[str, RunConfig], out: Path,
             plan.append(Planned(number, entrant.name, entrant.run, entrant.config, entrant.config.description, True))
             continue
         first = configs[entrant.name]
-        several = 1 if kind_named(first.model.kind).deterministic else seeds
+        several = _seeds(first, seeds)
         for seed in range(first.seed, first.seed + several):
             config = first.model_copy(update={"seed": seed})
             path = out / (entrant.name if seed == first.seed else f"{entrant.name}-seed-{seed}")
@@ -203,11 +210,50 @@ def _plan(entrants: Sequence[Entrant], configs: dict[str, RunConfig], out: Path,
     return plan
 
 
-def _runs(plan: Sequence[Planned], models: int, reporter: Reporter, main: bool) -> Iterator[tuple[str, Trained]]:
+def _seeds(config: RunConfig, seeds: int) -> int:
+    """With how many seeds a model is trained."""
+    return 1 if kind_named(config.model.kind).deterministic else seeds
+
+
+def _sharing(configs: dict[str, RunConfig], minutes: float | None, seeds: int) -> dict[str, RunConfig]:
+    """The same models with an equal share of the minutes for every training by steps; others need next to no time."""
+    trained = {name: config for name, config in configs.items() if config.model.objectives}
+    runs = sum(_seeds(config, seeds) for config in trained.values())
+    if minutes is None or not runs:
+        return configs
+    shared = {
+        name: config.model_copy(update={"training": config.training.model_copy(update={"minutes": minutes / runs})})
+        for name, config in trained.items()
+    }
+    return configs | shared
+
+
+def _expected(plan: Sequence[Planned], reporter: Reporter | None, processes: Processes) -> list[float | None]:
+    """How many seconds each run will take, as far as that can be known; said before anything is trained."""
+    waiting = {planned.path: planned for planned in plan if not RunFolder(planned.path).finished}
+    if reporter is None or processes.world > 1 or len(waiting) < 2:
+        return [None] * len(plan)
+    reporter.say("timing a few steps of each model")
+    models = {planned.name: planned.config for planned in waiting.values()}  # each once, however many seeds
+    seconds = {name: foreseen(config, processes) for name, config in models.items()}
+    unknown = [name for name, each in seconds.items() if each is None]
+    expected = [seconds[planned.name] if planned.path in waiting else 0.0 for planned in plan]
+    aside = f", not counting {', '.join(unknown)}" if unknown else ""
+    reporter.say(f"{about(sum(each or 0.0 for each in expected))} for all of them{aside}")
+    return expected
+
+
+def _runs(
+    plan: Sequence[Planned], models: int, reporter: Reporter, main: bool, timetable: Timetable
+) -> Iterator[tuple[str, Trained]]:
     """All runs in turn, trained or opened when they are asked for."""
-    for number, name, path, config, said, given in plan:
+    for place, (number, name, path, config, said, given) in enumerate(plan):
+        timetable.begin()
+        reporter.after = timetable.left(place + 1)
         if main:
-            reporter.say(f"model {number} of {models}: {name}: {said}")
+            left = timetable.left(place)
+            time = f" ({about(left)} left)" if left else ""
+            reporter.say(f"model {number} of {models}: {name}: {said}{time}")
         folder = RunFolder(path)
         if folder.finished:
             if main and not given:

@@ -166,6 +166,21 @@ class Trainer:
                 raise Interrupted(f"interrupted: saved at step {step}; go on with --resume", number)
         self.reporter.say(self._ending() or "")
 
+    def rehearse(self, seconds: float = 0.5) -> float:
+        """About how many seconds `fit` will take, by a few steps and a validation. The model has learned something by
+        then, and is to be thrown away."""
+        self._optimise()  # the first one is slower than the others
+        self._check_losses()  # waits for a GPU, as below
+        began = time.perf_counter()
+        while self.progress.step < 2 or (self._ending() is None and time.perf_counter() - began < seconds):
+            self._optimise()
+        self._check_losses()
+        stepped = time.perf_counter()
+        self._figures()
+        validation, step = time.perf_counter() - stepped, (stepped - began) / (self.progress.step - 1)
+        whole = self.total_steps * step + math.ceil(self.total_steps / self.validate_every) * validation
+        return min(whole, 60 * (self.config.minutes or math.inf))
+
     def _checkpoint_due(self, step: int) -> bool:
         if self.checkpoint_every is not None:
             return step % self.checkpoint_every == 0
