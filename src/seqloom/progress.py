@@ -8,18 +8,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 PAUSE = 5.0  # seconds between plain lines
 
-quiet: ContextVar[bool] = ContextVar("quiet", default=False)
-"""Whether nothing but results and errors is to be written."""
+_quiet = False  # of the whole process: threads have things to say too
+
+
+def be_quiet(wanted: bool) -> None:
+    """Whether nothing but results and errors is to be written from now on."""
+    global _quiet
+    _quiet = wanted
 
 
 def say(message: str) -> None:
     """A line for the person who waits, unless that person wants none."""
-    if not quiet.get():
+    if not _quiet:
         sys.stderr.write(message + "\n")
         sys.stderr.flush()
 
@@ -125,6 +130,7 @@ class Bar(Timed):
 
     passes = False
     """Whether the bar goes away when the work is done."""
+    _progress: Any = None
 
     def __init__(self) -> None:
         from rich.console import Console  # a tenth of a second, and most verbs show no bar
@@ -156,7 +162,8 @@ class Bar(Timed):
 
     def stop(self) -> None:
         """Leave the bar as it stands."""
-        self._progress.stop()
+        if self._progress:
+            self._progress.stop()
 
 
 class PassingBar(Bar):
@@ -167,14 +174,14 @@ class PassingBar(Bar):
 
 def reporter() -> Reporter:
     """For work whose course is of interest afterwards, as training is: a bar on a terminal, lines elsewhere."""
-    if quiet.get():
+    if _quiet:
         return Silent()
     return Bar() if sys.stderr.isatty() else Lines()
 
 
 def passing_reporter() -> Reporter:
     """For work of which nobody will ask how it went, such as decoding."""
-    if quiet.get():
+    if _quiet:
         return Silent()
     return PassingBar() if sys.stderr.isatty() else LateLines()
 
@@ -190,6 +197,7 @@ def watching(reporter: Reporter) -> Iterator[None]:
         yield
     finally:
         _watching.reset(before)
+        reporter.stop()  # what ended in an error has left its bar
 
 
 def watched(items: Iterable[Item], title: str, total: int, size: Callable[[Item], int] = lambda _: 1) -> Iterator[Item]:

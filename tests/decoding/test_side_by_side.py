@@ -18,7 +18,7 @@ def two_threads():
 
 @pytest.mark.usefixtures("two_threads")
 def test_results_stand_in_the_order_of_the_jobs_each_computed_by_one_thread() -> None:
-    found = side_by_side(lambda job: (job * job, torch.get_num_threads()), range(20))
+    found = list(side_by_side(lambda job: (job * job, torch.get_num_threads()), range(20)))
     assert found == [(job * job, 1) for job in range(20)]
     assert torch.get_num_threads() == 2
 
@@ -31,10 +31,10 @@ def test_what_goes_wrong_in_a_job_reaches_the_caller() -> None:
         return job
 
     with pytest.raises(ValueError, match="job 3"):
-        side_by_side(fail, range(6))
+        list(side_by_side(fail, range(6)))
     assert torch.get_num_threads() == 2
 
 
 @pytest.mark.usefixtures("two_threads")
 def test_a_single_job_keeps_all_threads() -> None:
-    assert side_by_side(lambda job: torch.get_num_threads(), [0]) == [2]
+    assert list(side_by_side(lambda job: torch.get_num_threads(), [0])) == [2]

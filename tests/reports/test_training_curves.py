@@ -14,6 +14,9 @@ from seqloom.reports.style import svg
 def test_the_training_curve_has_a_panel_for_all_that_was_logged(entries: list[dict[str, float]]):
     titles = [axes.get_title(loc="left") for axes in CURVES["usual"].figure(entries).axes]
     assert titles == ["Loss, nats per token", "Learning rate", "Gradient norm", "Tokens per second"]
+    of_images = [{**entry, "unit": "images"} for entry in entries]
+    titles = [axes.get_title(loc="left") for axes in CURVES["usual"].figure(of_images).axes]
+    assert titles == ["Loss, nats per image", "Learning rate", "Gradient norm", "Images per second"]
 
 
 def test_the_training_curve_has_a_panel_for_scheduled_sampling_and_one_for_bleu(entries: list[dict[str, float]]):

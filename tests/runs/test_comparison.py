@@ -32,7 +32,7 @@ from seqloom.runs.image_model import ImageAssets, ImageKind, TrainedImageModel
 from seqloom.runs.language_model import TrainedLanguageModel
 from seqloom.runs.stages import Computation, Computed, Stopwatch, saving
 from seqloom.runs.trained import Draws, HasDensity
-from seqloom.training import Silent
+from seqloom.training import Reporter
 
 SMALL = ["data.batch_size=4", "data.length=8", "training.steps=2", "training.device=cpu"]
 PICTURES = ["data.train=digits", "training.device=cpu"]
@@ -142,7 +142,7 @@ def test_a_finished_run_is_not_even_prepared_again(
 
 
 def test_which_model_is_trained_is_said_and_no_more(text: list[str], tmp_path: Path) -> None:
-    class Heard(Silent):
+    class Heard(Reporter):
         lines: list[str] = []
 
         def say(self, message: str) -> None:

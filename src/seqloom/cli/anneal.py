@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqloom.cli.options import COUNTED, HELD, Json, Seed, load_able, print_json
+from seqloom.progress import say
 
 if TYPE_CHECKING:
     from seqloom.models.energy.search import Found
@@ -81,7 +82,7 @@ def _of_graph(source: str, options: dict[str, Any], out: Path | None, json: bool
         from seqloom.reports.style import save
 
         save(cut_figure(graph, best, -found.trace), out)
-        typer.echo(f"picture: {out}", err=True)
+        say(f"picture: {out}")
     cut, crossing = graph.cut(best), int(graph.crossing(best).sum())
     if json:
         record = {
@@ -115,7 +116,7 @@ def _of_run(source: str, options: dict[str, Any], out: Path | None, json: bool) 
     energies, counts = found.energies[first][order], counts[order]
     if out is not None:
         _save_states(run, states[order], out)
-        typer.echo(f"picture: {out}", err=True)
+        say(f"picture: {out}")
     if json:
         listed = [
             {"energy": energy, "chains": count, "units": state}

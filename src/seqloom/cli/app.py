@@ -27,8 +27,9 @@ from seqloom.cli import (
     train,
     words,
 )
+from seqloom.cli.options import Verbs
 
-app = typer.Typer(
+app = Verbs(
     name="seqloom",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.options import Json, Quiet, Settings, first_process, print_json
+from seqloom.cli.options import Json, Settings, first_process, print_json
 
 if TYPE_CHECKING:
     from seqloom.reports.ladder import Ladder
@@ -42,7 +42,6 @@ def compare(
     seeds: Seeds = 1,
     minutes: Minutes = None,
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/compare"),
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Train several models on the same text, pairs or images, measure them alike, and write one report.
@@ -75,8 +74,7 @@ def compare(
     chosen = sources or ladder_for(data)
     if data is not None:
         settings = [*data_settings(data), *settings]
-    shown = None if quiet else reporter()
-    show(compare_runs(chosen, settings, out, tokens, shown, vary, seeds, minutes), out, json)
+    show(compare_runs(chosen, settings, out, tokens, reporter(), vary, seeds, minutes), out, json)
 
 
 def show(ladder: Ladder, out: Path, json: bool) -> None:

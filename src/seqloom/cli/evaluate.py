@@ -7,12 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seqloom.cli.options import COUNTED, HELD, Device, Json, Run, load_able, print_json, print_scores, scored_json
+from seqloom.cli.options import (
+    COUNTED,
+    HELD,
+    Device,
+    Json,
+    Run,
+    load_able,
+    print_json,
+    print_scores,
+    scored_json,
+    shows_progress,
+)
 
 if TYPE_CHECKING:
     from seqloom.metrics.corpus_scores import Scored
 
 
+@shows_progress
 def evaluate(
     run: Run,
     source: Annotated[

@@ -24,9 +24,11 @@ from seqloom.cli.options import (
     load_able,
     output_file,
     read_batches,
+    shows_progress,
     text,
     to_json,
 )
+from seqloom.progress import say, watched
 
 if TYPE_CHECKING:
     from seqloom.runs.generation import Decoding, Generated
@@ -37,6 +39,7 @@ PATIENCE = 5.0  # seconds until a person wants to know what it is doing
 DRAWN = 50  # images on a page of attention at most: each stands there once more for every word
 
 
+@shows_progress
 def generate(
     run: Run,
     prompt: Annotated[
@@ -158,7 +161,7 @@ def generate(
             f"{run} is a model of kind {model.kind!r}: it reads no --image, but --prompt TEXT or --input FILE"
         )
     writer = able(model, Generates)
-    lines = read_batches(input, batch_size) if input is not None else [[prompt or ""]]
+    lines = _lines(input, batch_size, output) if input is not None else [[prompt or ""]]
     if chat:
         _chat(writer, decoding, prefix)
         return
@@ -226,7 +229,7 @@ def _caption(model: Captions, images: list[str], out: Output, decoding: Decoding
     if out.attention is not None:
         write_image_attention(out.attention, maps[:DRAWN], out.title)
         if counted > DRAWN:
-            typer.echo(f"{out.attention} shows the first {DRAWN} of {counted:,} images", err=True)
+            say(f"{out.attention} shows the first {DRAWN} of {counted:,} images")
 
 
 def _stream(model: Continues, prompt: str, decoding: Decoding, fuse: list[Any]) -> None:
@@ -282,7 +285,7 @@ def _said_if_long(texts: Iterable[str]) -> Iterator[None]:
     """Inside this block long texts are read; where that takes a while, say so on stderr."""
     longest = max(map(len, texts), default=0)
     said = f"reading {longest:,} characters before the first word can be written"
-    timer = Timer(PATIENCE, typer.echo, [said], {"err": True})
+    timer = Timer(PATIENCE, say, [said])
     timer.daemon = True
     if longest > LONG:
         timer.start()
@@ -317,6 +320,18 @@ def _others(option: str, values: list[str], needed: type[Generates], device: str
             raise UserError(f"{option} {value}: write a run and a weight above 0, for example {option} runs/ngram:0.3")
         others.append((load_able(other, needed, device, f"generate {option}"), weight))
     return others
+
+
+def _lines(input: str, size: int, output: str) -> Iterator[list[str]]:
+    """Batches of lines, the first time through the file being for those who want to know how many there are.
+
+    Not where the lines that come of them tell it, on the same terminal.
+    """
+    lines = read_batches(input, size)
+    if not Path(input).is_file() or (output == "-" and sys.stdout.isatty()):
+        return lines
+    total = sum(map(len, read_batches(input, size)))
+    return watched(lines, "lines", total, len) if total > size else lines
 
 
 def _batches(items: Iterator[Any], size: int) -> Iterator[list[Any]]:

@@ -14,6 +14,7 @@ from seqloom.cli.options import (
     Json,
     Run,
     Seed,
+    Verbs,
     load_able,
     print_json,
     print_scores,
@@ -25,7 +26,7 @@ SHOWN = 100  # images beside each other at most
 
 SIGNS = {"+": 1, "-": -1}
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Pictures from models of images.")
+app = Verbs(rich_markup_mode=None, no_args_is_help=True, help="Pictures from models of images.")
 
 
 @app.callback()

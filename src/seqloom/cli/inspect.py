@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqloom.cli.options import COUNTED, Device, Json, Run, load_able, print_json, print_scores, scored_json
+from seqloom.cli.options import COUNTED, Device, Json, Run, Verbs, load_able, print_json, print_scores, scored_json
+from seqloom.progress import say
 
 if TYPE_CHECKING:
     from seqloom.reports.ngrams import OrderCoverage
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Look inside a trained model.")
+app = Verbs(rich_markup_mode=None, no_args_is_help=True, help="Look inside a trained model.")
 
 
 @app.callback()
@@ -49,7 +50,7 @@ def gradients(
             print_json({"run": run, "norms": values})
         else:
             typer.echo(f"{run}: 1 word back {values[1]:.3g}, {length - 1} words back {values[-1]:.3g}")
-    typer.echo(f"picture: {out}", err=True)
+    say(f"picture: {out}")
 
 
 @app.command()
@@ -87,7 +88,7 @@ def ngrams(
 
         for table in ngram_tables(orders, coverage):
             Console().print(table)
-    typer.echo(f"picture: {out}", err=True)
+    say(f"picture: {out}")
 
 
 @app.command()
@@ -127,7 +128,7 @@ def normaliser(
     else:
         typer.echo(f"log Z over {len(values):,} places: mean {mean:.3f}, deviation {deviation:.3f}")
         typer.echo(f"nine of ten lie between {low:.3f} and {high:.3f}; 0 is normalised")
-    typer.echo(f"picture: {out}", err=True)
+    say(f"picture: {out}")
 
 
 @app.command()
@@ -158,7 +159,7 @@ def gan(
         print_json({"run": str(run), **scored_json(scores)})
     else:
         print_scores(scores)
-    typer.echo(f"picture: {out}", err=True)
+    say(f"picture: {out}")
 
 
 def _records(coverage: list[OrderCoverage]) -> list[dict[str, Any]]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from itertools import islice
 from pathlib import Path
 from threading import Condition, Thread
-from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
+
+from seqloom.progress import be_quiet, passing_reporter, say, watching
 
 if TYPE_CHECKING:
     from seqloom.data.image_format import NamedImages
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change any key of the configuration.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Input = Annotated[str, typer.Option(help="A text file, one text per line; - is stdin.")]
 Image = Annotated[
@@ -35,10 +38,53 @@ Image = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, max=10**15, help="Another seed, another result.")]
 
+Action = TypeVar("Action", bound=Callable[..., None])
+
 # Upper bounds, far beyond use, so that no slip of the keyboard ends in a lack of memory or of bits.
 HELD = 10_000  # what is held in memory all at once: hypotheses, images
 COUNTED = 10**6  # what comes one after the other, or is there already: tokens, lines, words
 Beam = Annotated[int, typer.Option(min=1, max=HELD, help="Width of the beam.")]
+
+
+class Verbs(typer.Typer):
+    """Verbs that belong together. Every one can be told to be quiet."""
+
+    def command(self, *args: Any, **options: Any) -> Callable[[Action], Action]:
+        """Add a verb."""
+        add = super().command(*args, **options)
+
+        def added(verb: Action) -> Action:
+            add(_hushable(verb))
+            return verb
+
+        return added
+
+
+def _hushable(verb: Action) -> Action:
+    """A verb with the option --quiet."""
+
+    @wraps(verb)
+    def told(*args: Any, quiet: bool, **options: Any) -> None:
+        be_quiet(quiet)
+        verb(*args, **options)
+
+    said = typer.Option("--quiet", "-q", help="No progress and no remarks on stderr.")
+    flag = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, said])
+    known = inspect.signature(verb, eval_str=True)
+    told.__signature__ = known.replace(parameters=[*known.parameters.values(), flag])  # type: ignore[attr-defined]
+    told.__annotations__ = {**verb.__annotations__, flag.name: flag.annotation}
+    return cast(Action, told)
+
+
+def shows_progress(verb: Action) -> Action:
+    """A verb that says on stderr how far it is, where that takes a while."""
+
+    @wraps(verb)
+    def shown(*args: Any, **options: Any) -> None:
+        with watching(passing_reporter()):
+            verb(*args, **options)
+
+    return cast(Action, shown)
 
 
 def text(value: str) -> str:
@@ -88,9 +134,7 @@ def read_images(model: ReadsImages, image: list[str]) -> NamedImages:
     named = model.read(image)
     if named.changed:
         _, height, width = named.images.shape
-        typer.echo(
-            f"{named.changed:,} of {len(named.names):,} images were brought to {width}×{height} pixels", err=True
-        )
+        say(f"{named.changed:,} of {len(named.names):,} images were brought to {width}×{height} pixels")
     return named
 
 
@@ -138,7 +182,7 @@ def read_batches(name: str, size: int) -> Iterator[list[str]]:
     lines = read_units(Path("/dev/stdin" if name == "-" else name), "line")
     if name == "-" and not _is_file(0):
         if os.isatty(0):
-            typer.echo("one text per line, please; Ctrl-D ends", err=True)
+            say("one text per line, please; Ctrl-D ends")
         yield from _as_they_come(lines, size)
     while batch := list(islice(lines, size)):
         yield batch

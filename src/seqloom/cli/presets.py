@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Json, print_json
+from seqloom.cli.options import Json, Verbs, print_json
 
-app = typer.Typer(rich_markup_mode=None)
+app = Verbs(rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli.compare import Minutes, Seeds, show
-from seqloom.cli.options import Json, Quiet
+from seqloom.cli.options import Json
 
 
 def quickstart(
@@ -16,7 +16,6 @@ def quickstart(
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/quickstart"),
     seeds: Seeds = 1,
     minutes: Minutes = None,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Train the ladder of small models on a bundled novel in a few minutes; ends in a report.
@@ -31,4 +30,4 @@ def quickstart(
     from seqloom.kinds import quickstart as run_quickstart
     from seqloom.training import reporter
 
-    show(run_quickstart(data, out, None if quiet else reporter(), seeds, minutes), out, json)
+    show(run_quickstart(data, out, reporter(), seeds, minutes), out, json)

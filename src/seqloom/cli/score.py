@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from seqloom.cli.options import Device, Image, Input, Json, Run, load_reader, read_batches, read_images, to_json
+from seqloom.progress import say
 
 if TYPE_CHECKING:
     from seqloom.runs.scores import Score, TokenScore
@@ -114,7 +115,7 @@ def _score_lines(model: Scores, input: str, form: Form, tokens: bool, bos: bool,
         each = model.token_lines(*asked) if tokens else None
         scores = model.score_lines(*asked) if each is None else [Score.of(line) for line in each]
         if model.estimate and not read:
-            typer.echo(f"log-probabilities by {model.estimate}", err=True)
+            say(f"log-probabilities by {model.estimate}")
         for score in scores:
             total = total.plus(score)
         if form.lines:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from seqloom.cli.options import COUNTED, Json, print_json
+from seqloom.progress import say
 
 if TYPE_CHECKING:
     from seqloom.text.statistics import CorpusStatistics
@@ -46,7 +47,7 @@ def stats(
         from seqloom.reports.style import save
 
         save(zipf(found), plot)
-        typer.echo(f"picture: {plot}", err=True)
+        say(f"picture: {plot}")
 
 
 def _figures(found: CorpusStatistics, top: int) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Json, Quiet, Settings, first_process, print_json
+from seqloom.cli.options import Json, Settings, first_process, print_json
+from seqloom.progress import say
 
 
 def train(
@@ -16,7 +17,6 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run folder to write; runs/PRESET when not given.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run in --out stopped.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html, or leave it out.")] = True,
-    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Train a model into a run folder.
@@ -39,7 +39,7 @@ def train(
     from seqloom.training import reporter
     from seqloom.training.journal import best_entry
 
-    model = train_run(source, settings, out, resume, None if quiet else reporter(), report)
+    model = train_run(source, settings, out, resume, reporter(), report)
     if not first_process():
         return
     best = best_entry(model.path)
@@ -50,6 +50,7 @@ def train(
     if (headline := kind.headline(best)) is not None:
         typer.echo(f"{model.path}: {headline} at step {best['step']}")
     else:
-        speed = f"{best['tokens_per_second']:,.0f} tokens/s"
-        typer.echo(f"{model.path}: {best['tokens']:,} tokens in {best['seconds']:.1f} s ({speed})")
-    typer.echo(f"next: seqloom {kind.next_step.format(run=model.path)}", err=True)
+        unit = best.get("unit", "tokens")
+        speed = f"{best['tokens_per_second']:,.0f} {unit}/s"
+        typer.echo(f"{model.path}: {best['tokens']:,} {unit} in {best['seconds']:.1f} s ({speed})")
+    say(f"next: seqloom {kind.next_step.format(run=model.path)}")

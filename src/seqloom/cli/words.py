@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.options import COUNTED, Json, print_json, text
+from seqloom.cli.options import COUNTED, Json, Verbs, print_json, text
 
 if TYPE_CHECKING:
     from seqloom.models.word_vectors import Near
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Ask word vectors.")
+app = Verbs(rich_markup_mode=None, no_args_is_help=True, help="Ask word vectors.")
 
 Vectors = Annotated[
     Path,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from seqloom.data.batch import Numbers
 from seqloom.data.samplers import Buckets, Sampler
+from seqloom.progress import watched
 
 
 @dataclass(frozen=True)
@@ -140,5 +141,6 @@ def sorted_batches(examples: Sequences, batch_tokens: int) -> Iterator[tuple[Num
 
     Results come back in order with `results[numbers] = ...`.
     """
-    for numbers in examples.buckets(batch_tokens).in_order():
+    batches = examples.buckets(batch_tokens).in_order()
+    for numbers in watched(batches, "texts", len(examples), len):
         yield numbers, examples.batch(numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.ranking import LENGTH_PENALTY, Ranking, length_penalties
 from seqloom.decoding.top import refuse_nan, top_sums
 from seqloom.errors import ConfigError
+from seqloom.progress import watched
 from seqloom.text.special import EOS, UNK
 
 
@@ -58,8 +60,9 @@ def beam_search(
     going = torch.ones_like(active, dtype=torch.bool)  # those of them that may still find something
     totals = torch.zeros(len(prompts), 1, dtype=torch.float64, device=device)  # log p of [prompts, beam]
     histories = torch.empty(len(prompts), 1, 0, dtype=torch.long, device=device)  # [prompts, beam, step]
-    step = 0
+    steps = watched(count(), "tokens of each text", limits.max_length)
     while True:
+        step = next(steps)
         beam = totals.shape[1]
         lengths = step - begins[active]  # [prompts]: tokens generated so far; negative inside the prompt
         allowed = limits.restrict(log_probs, lengths.repeat_interleave(beam))
@@ -111,7 +114,6 @@ def beam_search(
         # An impossible sequence only fills its place in the beam; it reads <unk>, for its token may be any.
         tokens = histories[:, :, -1].masked_fill(totals == IMPOSSIBLE, UNK)
         log_probs, state = model.step(state, tokens.flatten())
-        step += 1
 
 
 def _extend(histories: torch.Tensor, places: torch.Tensor, vocabulary: int) -> torch.Tensor:

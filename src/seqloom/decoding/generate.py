@@ -17,6 +17,7 @@ from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.sampling import Chooser
 from seqloom.decoding.top import refuse_nan
 from seqloom.errors import ConfigError
+from seqloom.progress import watched
 from seqloom.text.special import EOS, UNK
 
 
@@ -45,7 +46,8 @@ def generate(
     """
     if not prompts:
         return []
-    said = list(stream(model, prompts, chooser, limits, source, samples, numbers))
+    steps = stream(model, prompts, chooser, limits, source, samples, numbers)
+    said = list(watched(steps, "tokens of each text", limits.max_length))
     total = np.zeros(len(prompts) * samples)
     for rows, _, log_probs in said:
         total[rows] += log_probs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -12,14 +12,15 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def side_by_side(function: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
-    """[function(job) for job in jobs], one job on each core that torch may use.
+def side_by_side(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
+    """map(function, jobs), one job on each core that torch may use.
 
     The steps of a search are too small to be worth dividing among cores; whole batches are.
     """
     cores = torch.get_num_threads()
     if cores == 1 or len(jobs) < 2:
-        return list(map(function, jobs))
+        yield from map(function, jobs)
+        return
 
     def alone(job: Job) -> Result:
         torch.set_num_threads(1)  # holds for the thread that says so, and for the library of products everywhere
@@ -27,6 +28,6 @@ def side_by_side(function: Callable[[Job], Result], jobs: Sequence[Job]) -> list
 
     try:
         with ThreadPoolExecutor(cores) as pool:
-            return list(pool.map(alone, jobs))
+            yield from pool.map(alone, jobs)
     finally:
         torch.set_num_threads(cores)

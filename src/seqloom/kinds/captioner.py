@@ -25,6 +25,7 @@ from seqloom.errors import UserError
 from seqloom.keywords import hinted
 from seqloom.models.captioner import Captioner
 from seqloom.nn.output import OutputLayout
+from seqloom.progress import watched
 from seqloom.reports.captions import ImageAttention, captions_section
 from seqloom.runs.assets import Assets
 from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
@@ -113,7 +114,8 @@ class TrainedCaptioner(TrainedConditional, Captions):
         )
         rows = max(1, HYPOTHESES // (decoding.beam if decoding.strategy == "beam" else decoding.n_best))
         captions = []
-        for start in range(0, len(pixels), rows):
+        starts = range(0, len(pixels), rows)
+        for start in watched(starts, "batches of images", len(starts)):
             numbers = np.arange(start, min(start + rows, len(pixels)))
             for drafts in search.drafts(numbers, decoding.limits()):
                 captions.append([self._written(draft, pixels[draft.number], attention) for draft in drafts])

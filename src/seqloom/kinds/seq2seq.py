@@ -31,6 +31,7 @@ from seqloom.models.build import build_seq2seq
 from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.models.variational_pairs import VariationalSeq2Seq
 from seqloom.nn.output import OutputLayout
+from seqloom.progress import watched
 from seqloom.reports.attention import AttentionMap
 from seqloom.runs.assets import Assets
 from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
@@ -171,7 +172,8 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         jobs = list(self._batches(encoded, decoding))
         on_processor = self.device.type == "cpu"
         batches = side_by_side(decode, jobs) if on_processor else map(decode, jobs)
-        drafts = {several[0].number: several for batch in batches for several in batch}
+        watched_batches = watched(batches, "sources", len(sources), len)
+        drafts = {several[0].number: several for batch in watched_batches for several in batch}
         results = [
             [self._written(draft, source, words[number], decoding, attention) for draft in drafts[number]]
             for number, source in enumerate(sources)

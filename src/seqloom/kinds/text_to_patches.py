@@ -122,7 +122,7 @@ class TrainedTextToPatches(TrainedPainter):
         rows = max(1, DRAWN // n)
         firsts = range(0, len(texts), rows)
         on_processor = self.device.type == "cpu"
-        return np.concatenate(side_by_side(drawn, firsts) if on_processor else list(map(drawn, firsts)))
+        return np.concatenate(list(side_by_side(drawn, firsts) if on_processor else map(drawn, firsts)))
 
     # ------------------------------------------------------------------------------------------------- measuring
 

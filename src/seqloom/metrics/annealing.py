@@ -13,6 +13,7 @@ from torch.nn.functional import softplus
 from seqloom.models.energy.boltzmann import MOST_SUMMED, BoltzmannMachine, all_states, sweep
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
 from seqloom.models.energy.units import BernoulliUnits, LabelledUnits, Layer
+from seqloom.progress import watched
 
 AT_ONCE = 4096  # terms in memory together
 DEVIATIONS = 3  # how wide the error bars are (Salakhutdinov & Murray 2008)
@@ -120,7 +121,7 @@ def annealed_log_z(machine: RestrictedBoltzmannMachine, chains: int = 100, steps
     start, weights = here.log_z_at_base(), torch.zeros(chains, dtype=torch.float64, device=machine.device)
     visible = machine.noise(chains)
     drive = machine.hidden_drive(visible)
-    for part in temperatures(steps)[1:]:
+    for part in watched(temperatures(steps)[1:], "annealing", steps):
         warmer, here = here, _Between(machine, part)
         weights += warmer.free_energy(visible, drive) - here.free_energy(visible, drive)
         visible = here.step(drive)
@@ -146,7 +147,7 @@ def log_z_above(machine: RestrictedBoltzmannMachine, images: Tensor, steps: int 
     here = _Between(machine, 1.0)
     weights = torch.zeros(len(images), dtype=torch.float64, device=machine.device)
     drive = machine.hidden_drive(images)
-    for part in reversed(temperatures(steps)[:-1]):
+    for part in watched(reversed(temperatures(steps)[:-1]), "annealing back", steps):
         visible = here.step(drive)
         drive = machine.hidden_drive(visible)
         colder, here = here, _Between(machine, part)
@@ -183,7 +184,7 @@ def boltzmann_log_z(machine: BoltzmannMachine, chains: int = 100, steps: int = 1
     weights = torch.zeros(chains, dtype=torch.float64, device=machine.device)
     states, coupling = machine.noise(chains), machine.weight
     before = 0.0
-    for beta in temperatures(steps)[1:]:
+    for beta in watched(temperatures(steps)[1:], "annealing", steps):
         difference = machine.energy(states) + states @ machine.base  # E₁ - E₀
         weights -= (beta - before) * difference.double()
         bias = torch.lerp(machine.base, machine.bias, beta)

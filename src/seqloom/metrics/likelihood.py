@@ -17,6 +17,7 @@ from seqloom.data.windows import window_batch
 from seqloom.models.autoregressive import Autoregressive
 from seqloom.models.conditional import Conditional
 from seqloom.models.language import LanguageModel
+from seqloom.progress import watched
 from seqloom.text.special import EOS, UNK
 
 RATES = ("cross_entropy", "perplexity", "known_perplexity", "word_perplexity", "bits_per_character")
@@ -115,7 +116,8 @@ def read_stream(model: LanguageModel, store: TokenStore, length: int, rows: int 
     bounds = np.linspace(0, len(store), rows + 1).astype(np.int64)
     row_length = int(np.diff(bounds).max())
     state = None
-    for offset in range(0, row_length, stride):
+    offsets = range(0, row_length, stride)
+    for offset in watched(offsets, "windows of text", len(offsets)):
         again = 0 if carries or offset == 0 else min(overlap, offset)
         first = bounds[:-1] + offset - again
         width = min(stride, row_length - offset) + again
@@ -128,7 +130,7 @@ def read_stream(model: LanguageModel, store: TokenStore, length: int, rows: int 
 def unit_likelihood(model: Autoregressive, store: TokenStore, piece: int = 1 << 22) -> Likelihood:
     """The likelihood of a whole store, every unit by itself from `<bos>` to `<eos>`; about `piece` tokens at a time."""
     everything = known = 0.0
-    for tokens, lengths in unit_pieces(store, piece):
+    for tokens, lengths in watched(unit_pieces(store, piece), "tokens", len(store), lambda each: len(each[0])):
         scores = model.unit_log_probs(tokens, lengths)
         everything += float(scores.sum(dtype=np.float64))
         known += float(scores.sum(dtype=np.float64, where=tokens != UNK))

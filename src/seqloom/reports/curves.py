@@ -49,15 +49,15 @@ class TrainingCurves:
 
     def section(self, entries: Entries, heading: str = "Training") -> html.Markup:
         """The curves as a part of a page."""
-        picture = svg(self.figure(entries), f"{self.title}, and what else was logged, over the training steps")
+        title = _named(self.title, entries)
+        picture = svg(self.figure(entries), f"{title}, and what else was logged, over the training steps")
         return html.section(heading, html.figure(picture, self.caption))
 
     @styled()
     def figure(self, entries: Entries) -> Figure:
         """The large panel, with the last value of each line beside it, and three small ones in a row."""
         large = _logged(entries, self.lines, 0)
-        units = next((entry["unit"] for entry in entries if "unit" in entry), "tokens").capitalize()
-        small = {title.format(Units=units): _logged(entries, lines, SMALL) for title, lines in self.panels.items()}
+        small = {_named(title, entries): _logged(entries, lines, SMALL) for title, lines in self.panels.items()}
         small = {title: lines for title, lines in small.items() if lines}
         if not large and not small:
             return nothing_to_show("nothing was logged yet")
@@ -70,7 +70,7 @@ class TrainingCurves:
         for name, look, steps, values in large:
             text = f"{name} {significant(values[-1])}"
             labels.append(draw_line(axes, steps, values, look._replace(dashes="-"), text))
-        axes.set(title=self.title, xlabel="step")
+        axes.set(title=_named(self.title, entries), xlabel="step")
         axes.margins(x=0.03)
         scale_ticks(axes)
         for place, (title, lines) in enumerate(small.items()):
@@ -98,6 +98,12 @@ CURVES = {
     name: TrainingCurves(**shown)
     for name, shown in yaml.safe_load(Path(__file__).with_name("curves.yaml").read_text("utf-8")).items()
 }
+
+
+def _named(title: str, entries: Entries) -> str:
+    """A title with what was learned from in it."""
+    units = next((entry["unit"] for entry in entries if "unit" in entry), "tokens")
+    return title.format(Units=units.capitalize(), unit=units.removesuffix("s"))
 
 
 def _logged(entries: Entries, lines: Mapping[str, str], first: int) -> list[Line]:

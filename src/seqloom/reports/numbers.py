@@ -68,6 +68,11 @@ def duration(seconds: float) -> str:
     return parts.replace(" ", "\N{NO-BREAK SPACE}")
 
 
+def figure_name(key: str) -> str:
+    """What people call a figure: `bits_per_character` is bits per character, `frechet_distance` Fréchet distance."""
+    return key.replace("_", " ").replace("frechet", "Fréchet")
+
+
 def _not_finite(value: float) -> str:
     if math.isnan(value):
         return MISSING

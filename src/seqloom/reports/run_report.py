@@ -10,7 +10,7 @@ from seqloom.files import write_text
 from seqloom.reports import html
 from seqloom.reports.columns import Column
 from seqloom.reports.curves import CURVES, Entries
-from seqloom.reports.numbers import significant
+from seqloom.reports.numbers import figure_name, significant
 
 
 def write_run_report(
@@ -58,7 +58,7 @@ def outputs_section(examples: Sequence[tuple[str, str, str]]) -> html.Markup:
 
 def _words(name: str) -> str:
     """`bits_per_character` as a reader would write it; BLEU and chrF as they are."""
-    words = name.replace("_", " ")
+    words = figure_name(name)
     return words[:1].upper() + words[1:] if words.islower() else words
 
 

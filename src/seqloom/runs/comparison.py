@@ -62,7 +62,7 @@ def compare(
         configs = {name: kind_named(config.model.kind).settle(config) for name, config in configs.items()}
         with locked(out) if processes.main else nullcontext():
             plan = _plan(entrants, _sharing(configs, minutes, seeds), out, seeds)
-            expected = _expected(plan, reporter, processes)
+            expected = _expected(plan, said, processes)
             runs = _runs(plan, len(entrants), said, processes.main, Timetable(expected))
             name, first = next(runs)
             contest = contest_class(first)
@@ -228,10 +228,10 @@ def _sharing(configs: dict[str, RunConfig], minutes: float | None, seeds: int) -
     return configs | shared
 
 
-def _expected(plan: Sequence[Planned], reporter: Reporter | None, processes: Processes) -> list[float | None]:
+def _expected(plan: Sequence[Planned], reporter: Reporter, processes: Processes) -> list[float | None]:
     """How many seconds each run will take, as far as that can be known; said before anything is trained."""
     waiting = {planned.path: planned for planned in plan if not RunFolder(planned.path).finished}
-    if reporter is None or processes.world > 1 or len(waiting) < 2:
+    if isinstance(reporter, Silent) or processes.world > 1 or len(waiting) < 2:
         return [None] * len(plan)
     reporter.say("timing a few steps of each model")
     models = {planned.name: planned.config for planned in waiting.values()}  # each once, however many seeds

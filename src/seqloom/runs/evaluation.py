@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from seqloom.errors import did_you_mean
 from seqloom.metrics.corpus_scores import Scored
+from seqloom.reports.numbers import figure_name
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +46,7 @@ class Evaluation:
 
 def figures_table(scores: Mapping[str, Scored]) -> str:
     """Figures one below the other, then how they were computed, each signature once."""
-    rows = [(name.replace("_", " "), shown_figure(score.value)) for name, score in scores.items()]
+    rows = [(figure_name(name), shown_figure(score.value)) for name, score in scores.items()]
     rows += [("signature", signature) for signature in dict.fromkeys(score.signature for score in scores.values())]
     return "\n".join(f"{name:20} {shown}" for name, shown in rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from seqloom.data.images import ImageSet, open_pictures
 from seqloom.data.materials import Split, held_out_images, prepare_images
 from seqloom.data.stream import Stream
 from seqloom.errors import DataError
+from seqloom.progress import watched
 from seqloom.runs.assets import Assets
 from seqloom.runs.kind import Kind
 from seqloom.runs.trained import Pixels, Trained
@@ -99,9 +100,12 @@ class TrainedImageModel(Trained):
         """Images as a set, which must have the size that the model learned."""
         return self.images.checked(images, self.path)
 
-    def batches(self, images: ImageSet | Pixels) -> list[ImageBatch]:
+    def batches(self, images: ImageSet | Pixels) -> Iterator[ImageBatch]:
         """Images as the model reads them; pixels that are drawn are the same every time."""
-        return [batch.to(self.device) for batch in all_batches(self.checked(images), BATCH, self.data.values)]
+        images = self.checked(images)
+        batches = all_batches(images, BATCH, self.data.values)
+        for batch in watched(batches, "images", len(images), lambda each: each.tokens):
+            yield batch.to(self.device)
 
     @property
     def signature(self) -> str:
