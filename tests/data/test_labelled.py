@@ -59,6 +59,8 @@ def test_labels_come_from_tables_records_and_folders(tmp_path: Path) -> None:
     records = [{"stars": label, "review": text} for text, label in expected]
     lines = "\n".join(map(json.dumps, records))
     assert read_labelled(written(tmp_path / "a.jsonl", lines), "stars", "review") == expected
+    lines = json.dumps({"label": "pos", "text": ["good", "film"]})
+    assert read_labelled(written(tmp_path / "lines.jsonl", lines)) == expected[:1]
     folder = tmp_path / "classes"
     folder.mkdir()
     written(folder / "pos.txt", "good film\n")

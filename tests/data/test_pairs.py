@@ -105,6 +105,16 @@ def test_the_fields_of_a_bundled_corpus_of_records_make_pairs() -> None:
         list(PairCorpus.open("tang-poems"))
 
 
+def test_lists_of_lines_are_joined_and_lists_of_references_are_not(tmp_path: Path) -> None:
+    records = [{"title": ["Night", "thoughts"], "paragraphs": ["床前明月光，", "疑是地上霜。"]}]
+    (path,) = written(tmp_path, a_jsonl="\n".join(map(json.dumps, records)))
+    corpus = PairCorpus.open(path, "title", "paragraphs", "lines")
+    assert list(corpus) == [Pair("Night thoughts", ("床前明月光，疑是地上霜。",))]
+    as_references = PairCorpus.open(path, "title", "paragraphs")
+    assert next(iter(as_references)).targets == ("床前明月光，", "疑是地上霜。")
+    assert corpus.fingerprint != as_references.fingerprint
+
+
 def test_blank_pairs_are_dropped_and_can_be_counted(tmp_path: Path) -> None:
     (path,) = written(tmp_path, a_tsv="one\teins\n\t \n  \tx\ny\t \n\ntwo\tzwei\n")
     corpus = PairCorpus.open(path)

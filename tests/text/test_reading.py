@@ -57,6 +57,15 @@ def test_byte_order_mark_is_dropped_at_the_start_only(tmp_path: Path) -> None:
     assert list(read_units(path, "line")) == ["a", "\ufeffb"]
 
 
+def test_a_list_of_lines_in_a_record_is_one_text(tmp_path: Path) -> None:
+    poem, rhyme = ["床前明月光，", "疑是地上霜。"], ["Twinkle, twinkle,", "little star"]
+    records = "".join(json.dumps({"paragraphs": lines}) + "\n" for lines in (poem, rhyme, []))
+    path = write(tmp_path, "poems.jsonl", records.encode())
+    expected = ["床前明月光，疑是地上霜。", "Twinkle, twinkle, little star", ""]
+    assert list(read_units(path, "line", "paragraphs")) == expected
+    assert list(read_units(path, "file", "paragraphs"))[:2] == ["\n".join(poem), "\n".join(rhyme)]
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "A.JSONL"])
 @pytest.mark.parametrize("unit", ["line", "paragraph", "file"])
 def test_each_json_record_is_a_unit(tmp_path: Path, name: str, unit: str) -> None:
@@ -72,7 +81,8 @@ def test_each_json_record_is_a_unit(tmp_path: Path, name: str, unit: str) -> Non
         (b'{"title": "x", "n": 1}', "no key 'text' .*'title', 'n'"),
         (b'{"text": 3}', "'text' is a number"),
         (b'{"text": null, "b": 1}', "'text' is null.*'text', 'b'"),
-        (b'{"text": ["a"]}', "'text' is a list"),
+        (b'{"text": [["a"]]}', "'text' is a list"),
+        (b'{"text": ["a", 1]}', "'text' is a number"),
         (b'["a"]', "must be an object.*not a list"),
         (b"{}", "keys: none"),
         (b'{"text": "a"', "not a JSON record"),

@@ -37,7 +37,10 @@ def stats(
     from seqloom.data.corpus import Corpus
     from seqloom.text.statistics import CorpusStatistics
 
-    found = CorpusStatistics.of(Corpus.open(file, unit, field), lowercase=lowercase)
+    corpus = Corpus.open(file, unit, field)
+    if unit == "auto" and corpus.remark:
+        typer.echo(corpus.remark.replace("data.unit=", "--unit "), err=True)
+    found = CorpusStatistics.of(corpus, lowercase=lowercase)
     if json:
         print_json(_figures(found, top))
     else:

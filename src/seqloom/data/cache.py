@@ -16,7 +16,7 @@ from seqloom.files import atomic_folder, checksum, read_sealed, write_sealed
 from seqloom.progress import say
 
 HEADER = "store.json"
-FORMAT = 4  # raise when the files of any entry change shape: all are then built anew
+FORMAT = 5  # raise when the files of any entry change shape: all are then built anew
 
 About = dict[str, Any]
 """What is to be known of an entry's files, as JSON values."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 import yaml
 
 from seqloom.errors import DataError, did_you_mean
+from seqloom.text.lines import LOOKED_AT, Wrapping
+from seqloom.text.reading import is_jsonl, read_lines
 
 # Always a real folder: installers unpack wheels, and seqloom does not support being run from a zip archive.
 FOLDER = Path(__file__).parent / "bundled"
@@ -62,11 +65,16 @@ def find(name: str) -> BundledCorpus:
 
 
 def natural_unit(paths: Sequence[Path]) -> Literal["line", "paragraph", "file"]:
-    """The unit that suits the files: that of a bundled corpus, or lines."""
+    """The unit that suits the files: that of a bundled corpus; paragraphs where all were wrapped; else lines."""
     for corpus in bundled():
         if all(path in [corpus.path(part) for part in corpus.files] for path in paths):
             return corpus.unit
-    return "line"
+    return "paragraph" if all(found and found.in_paragraphs for found in map(wrapping, paths)) else "line"
+
+
+def wrapping(path: Path) -> Wrapping | None:
+    """How a text file was wrapped to fit a page, by its first lines; None where it was not."""
+    return None if is_jsonl(path) else Wrapping.of(list(islice(read_lines(path), LOOKED_AT)))
 
 
 def check_lasting(path: Path) -> None:

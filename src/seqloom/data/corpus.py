@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from seqloom.data.corpora import natural_unit, resolve
+from seqloom.data.corpora import FOLDER, natural_unit, resolve, wrapping
 from seqloom.errors import DataError
 from seqloom.files import checksum
 from seqloom.text.reading import read_units
@@ -29,7 +29,7 @@ class Corpus:
 
     @classmethod
     def open(cls, names: str | list[str], unit: Unit | Literal["auto"] = "auto", field: str = "text") -> Corpus:
-        """Files by path, or a bundled corpus by name; `auto` is the unit that suits it, and lines for files."""
+        """Files by path, or a bundled corpus by name; `auto` is the unit that suits them (`natural_unit`)."""
         paths = tuple(resolve(name) for name in ([names] if isinstance(names, str) else names))
         if not paths:
             raise DataError("no files given: name at least one")
@@ -67,6 +67,18 @@ class Corpus:
             raise DataError(f"{self} is empty: there is no text to learn from")
         cut = int(characters * (1 - fraction))
         return replace(self, stop=cut), replace(self, start=cut)
+
+    @property
+    def remark(self) -> str | None:
+        """What to know before the lines of wrapped files are taken for what they are not."""
+        found = wrapping(self.paths[0])
+        if found is None or self.unit == "file" or self.paths[0].is_relative_to(FOLDER):
+            return None
+        wrapped = f"{self.paths[0]} is wrapped at {found.width} columns"
+        if self.unit == "paragraph":
+            return f"{wrapped}: read by paragraphs (data.unit=line reads lines)"
+        how = "paragraph reads by paragraphs" if found.in_paragraphs else "file reads on over their ends"
+        return f"{wrapped}, and its lines are read as texts of their own: data.unit={how}"
 
     def __str__(self) -> str:
         return ", ".join(str(path) for path in self.paths)

@@ -119,7 +119,7 @@ def _of_class(path: Path) -> Iterator[LabelledText]:
 
 def _records(path: Path, label_field: str, text_field: str) -> Iterator[LabelledText]:
     for record in read_records(path, label_field, text_field):
-        text = record.text(text_field, "data.text_field").strip()
+        text = record.joined(text_field, "data.text_field").strip()
         if not text:
             raise DataError(f"{record.where}: the value of {text_field!r} is blank; set data.text_field to another key")
         label = record.value(label_field, "data.label_field")

@@ -102,6 +102,14 @@ def with_unit(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"data": data.model_copy(update={"unit": unit})})
 
 
+def remark_on_text(config: RunConfig) -> str | None:
+    """What to know of how text will be read, where the configuration leaves that to the text."""
+    data = config.data
+    if not isinstance(data, TextData) or data.unit != "auto" or config.engine.kind == "spark":
+        return None
+    return open_text(data, data.train).remark
+
+
 def tokenizer_for(text: TextConfig, corpus: Corpus) -> Tokenizer:
     """The tokeniser of a configuration trained on a corpus; trained once for each content of both."""
 
@@ -191,7 +199,7 @@ def open_pairs(data: PairData, names: str | list[str]) -> PairCorpus:
     """Pairs by the names of their files, with the fields of the configuration; those of conversations if it says so."""
     if data.history is not None:
         return PairCorpus.open_conversations(names, data.history, data.turns_field)
-    return PairCorpus.open(names, data.source_field, data.target_field)
+    return PairCorpus.open(names, data.source_field, data.target_field, data.target_list)
 
 
 def pair_encoder(config: RunConfig, tokenizer: Tokenizer, target_tokenizer: Tokenizer | None) -> PairEncoder:

@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from seqloom.data.corpora import BundledCorpus, bundled, resolve
 from seqloom.data.corpus import Corpus
 from seqloom.errors import DataError
+from seqloom.text.lines import joined
 from seqloom.text.reading import is_jsonl, read_lines, read_records
 
 TURN = " | "  # stands between the turns of a conversation
@@ -84,20 +85,28 @@ class PairCorpus:
     source_field: str = "source"
     target_field: str = "target"
     """The keys of a JSONL record that hold source and target."""
+    target_list: Literal["references", "lines"] = "references"
+    """What a list in the field of the target is."""
     conversations: Conversations | None = None
     """How files of conversations are read, where these are such."""
     part: Part | None = None
 
     @classmethod
-    def open(cls, names: str | Sequence[str], source_field: str = "source", target_field: str = "target") -> PairCorpus:
+    def open(
+        cls,
+        names: str | Sequence[str],
+        source_field: str = "source",
+        target_field: str = "target",
+        target_list: Literal["references", "lines"] = "references",
+    ) -> PairCorpus:
         """Pairs by the names of their files, gzipped or not, or by that of a bundled corpus.
 
         `F.src,F.tgt`: aligned files; more than two are the source and several references. `F.tsv`: source, tab,
-        target, and perhaps more references after more tabs. `F.jsonl`: records with the two fields, the target a text
-        or a list of references; so is a bundled corpus of records, the poems of `tang-poems` and their titles. A list
-        has several of these, or names of aligned files by twos.
+        target, and perhaps more references after more tabs. `F.jsonl`: records with the two fields, the source a text
+        or a list of lines, the target a text or a list of what `target_list` says; so is a bundled corpus of records,
+        the poems of `tang-poems` and their titles. A list has several of these, or names of aligned files by twos.
         """
-        return cls(_files(names), source_field, target_field)
+        return cls(_files(names), source_field, target_field, target_list)
 
     @classmethod
     def open_conversations(cls, names: str | Sequence[str], history: int, field: str = "turns") -> PairCorpus:
@@ -134,9 +143,19 @@ class PairCorpus:
             elif len(paths) > 1:
                 yield from _aligned(paths)
             elif is_jsonl(paths[0]):
-                yield from _records(paths[0], self.source_field, self.target_field)
+                yield from self._records(paths[0])
             else:
                 yield from _table(paths[0])
+
+    def _records(self, path: Path) -> Iterator[Pair]:
+        for record in read_records(path, self.source_field, self.target_field):
+            if self.source_field not in record.values and isinstance(record.values.get("turns"), list):
+                raise DataError(
+                    f"{record.where}: a conversation, not a pair; set data.history to how many turns to look back"
+                )
+            source = record.joined(self.source_field, "data.source_field")
+            targets = record.texts(self.target_field, "data.target_field")
+            yield _pair(source, targets if self.target_list == "references" else [joined(targets)])
 
     def sources(self) -> Iterator[str]:
         """The sources, to train a tokeniser on."""
@@ -159,6 +178,8 @@ class PairCorpus:
         recipe: list[Any] = [self.source_field, self.target_field, part, kinds, contents]
         if self.conversations is not None:
             recipe.append(asdict(self.conversations))
+        if self.target_list != "references":
+            recipe.append(self.target_list)
         return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
 
     def hold_out(self, fraction: float) -> tuple[PairCorpus, PairCorpus]:
@@ -297,16 +318,6 @@ def _table(path: Path) -> Iterator[Pair]:
                 "(two aligned files are named together: F.src,F.tgt)"
             )
         yield _pair(source, [target for target in rest.split("\t") if not target.startswith(CREDIT)])
-
-
-def _records(path: Path, source_field: str, target_field: str) -> Iterator[Pair]:
-    for record in read_records(path, source_field, target_field):
-        if source_field not in record.values and isinstance(record.values.get("turns"), list):
-            raise DataError(
-                f"{record.where}: a conversation, not a pair; set data.history to how many turns to look back"
-            )
-        source = record.text(source_field, "data.source_field")
-        yield _pair(source, record.texts(target_field, "data.target_field"))
 
 
 def _turns_of_records(path: Path, field: str) -> Iterator[list[str]]:

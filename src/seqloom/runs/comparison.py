@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
 from seqloom.data.corpora import bundled
+from seqloom.data.materials import remark_on_text
 from seqloom.errors import UserError
 from seqloom.keywords import hinted
 from seqloom.progress import about
@@ -59,6 +60,8 @@ def compare(
     processes = Processes.join(entrants[0].config.training.device)  # once for all trainings
     try:
         configs = processes.first_alone(lambda: contest_class.on_equal_terms(entrants, tokens))
+        if processes.main and configs and (remark := remark_on_text(next(iter(configs.values())))):
+            said.say(remark)
         configs = {name: kind_named(config.model.kind).settle(config) for name, config in configs.items()}
         with locked(out) if processes.main else nullcontext():
             plan = _plan(entrants, _sharing(configs, minutes, seeds), out, seeds)

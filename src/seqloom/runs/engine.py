@@ -13,6 +13,7 @@ import torch
 
 from seqloom.config import RunConfig, Settings, load_config, save_config
 from seqloom.data.fingerprints import fingerprints
+from seqloom.data.materials import remark_on_text
 from seqloom.errors import SeqloomError, UserError
 from seqloom.files import disk_errors
 from seqloom.keywords import hinted
@@ -150,6 +151,8 @@ def _begin(
         folder.check()
         folder.check_data(data_read)
     else:
+        if remark := remark_on_text(config):
+            reporter.say(remark)
         config = kind.settle(config)
     kept = kind.assets.load(folder) if goes_on else None
     data, assets = processes.first_alone(lambda: kind.prepare(config, kept))

@@ -11,7 +11,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.errors import ConfigError, DataError, did_you_mean, shown
+from seqloom.text.lines import joined
 
 Unit = Literal["line", "paragraph", "file"]
 
@@ -36,12 +37,14 @@ BYTE_ORDER_MARK = "\ufeff"
 def read_units(path: Path, unit: Unit = "line", field: str = "text") -> Iterator[str]:
     """The units of text in a file, one at a time.
 
-    `line`: every line, blank ones too. `paragraph`: lines up to a blank one, joined with a space. `file`: the whole
-    text, newlines kept. In a file named .jsonl or .jsonl.gz each record is one unit, taken from the key `field`.
+    `line`: every line, blank ones too. `paragraph`: lines up to a blank one, joined. `file`: the whole text, newlines
+    kept. In a file named .jsonl or .jsonl.gz each record is one unit, taken from the key `field`; a list of lines there
+    is joined, for `file` by newlines.
     """
     path = Path(path)
     if is_jsonl(path):
-        yield from (record.text(field, "data.field") for record in read_records(path, field))
+        join = "\n".join if unit == "file" else joined
+        yield from (record.joined(field, "data.field", join) for record in read_records(path, field))
     elif unit == "line":
         yield from read_lines(path)
     elif unit == "paragraph":
@@ -68,7 +71,7 @@ def _paragraphs(path: Path) -> Iterator[str]:
     lines = enumerate(map(str.strip, read_lines(path)), start=1)
     for text, paragraph in groupby(lines, lambda numbered: bool(numbered[1])):
         if text:
-            yield " ".join(_together(path, paragraph))
+            yield joined(_together(path, paragraph))
 
 
 def _together(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
@@ -107,6 +110,10 @@ class Record:
         """The value of a field that must be a text or a list of texts."""
         value = self.value(field, setting)
         return [self._checked(each, field, setting) for each in (value if isinstance(value, list) else [value])]
+
+    def joined(self, field: str, setting: str = "", join: Callable[[Iterable[str]], str] = joined) -> str:
+        """The value of a field that must be a text, or a list of lines that make one."""
+        return join(self.texts(field, setting))
 
     def _checked(self, value: Any, field: str, setting: str) -> str:
         if not isinstance(value, str):

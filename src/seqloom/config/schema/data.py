@@ -44,9 +44,11 @@ class TextData(FileData):
     it."""
     unit: Literal["auto", "line", "paragraph", "file"] = "auto"
     """What ends with `<eos>`: a line, a paragraph (lines up to a blank one, joined) or the whole file. `auto`: what
-    suits a bundled corpus, and lines in your own files."""
+    suits a bundled corpus; in your own files lines, or paragraphs where all of them were wrapped to fit a page, as
+    Project Gutenberg's are."""
     field: str = "text"
-    """The key that holds the text in a JSONL record. A record is one unit, whatever `unit` says."""
+    """The key that holds the text in a JSONL record, or a list of its lines, which are joined. A record is one unit,
+    whatever `unit` says."""
     sampling: Literal["random", "sequential"] = "random"
     """`random`: shuffled windows, each read from an empty state. `sequential`: the text is cut into `batch_size`
     long rows and read in order, the recurrent state carried from window to window."""
@@ -72,9 +74,12 @@ class PairData(FileData):
     """How many of the training pairs are held out when `valid` is not given: the last ones, and none whose source was
     seen before."""
     source_field: str = "source"
-    """The key that holds the source in a JSONL record."""
+    """The key that holds the source in a JSONL record, a text or a list of its lines."""
     target_field: str = "target"
-    """The key that holds the target in a JSONL record, or a list of references."""
+    """The key that holds the target in a JSONL record, a text or a list."""
+    target_list: Literal["references", "lines"] = "references"
+    """What such a list is: several references, of which training uses the first, or the lines of one target, which are
+    joined."""
     history: Size | None = None
     """Read conversations: every turn but the first is a target, and its source the turns before it, so many at most,
     with ` | ` between them. A conversation is a JSONL record with a list of turns, or a line of a .tsv file."""
@@ -116,7 +121,7 @@ class LabelledData(FileData):
     label_field: str = "label"
     """The key that holds the label in a JSONL record."""
     text_field: str = "text"
-    """The key that holds the text in a JSONL record."""
+    """The key that holds the text in a JSONL record, or a list of its lines, which are joined."""
     batch_tokens: Times = 2048
     """Words in a batch, padding counted; under torchrun, in each process."""
 

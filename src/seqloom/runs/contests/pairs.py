@@ -50,7 +50,7 @@ class PairContest(Contest):
     """Runs that translate: `translate(sources, strategy=, beam=)`, `score(sources, targets)`, and two tokenisers."""
 
     presets = ("seq2seq-rnn", "seq2seq-attention", "seq2seq-convolution", "seq2seq-transformer")
-    same_data = ("train", "valid", "valid_fraction", "source_field", "target_field")
+    same_data = ("train", "valid", "valid_fraction", "source_field", "target_field", "target_list")
 
     @classmethod
     def on_equal_terms(cls, entrants: Sequence[Entrant], tokens: int | None) -> dict[str, RunConfig]:
