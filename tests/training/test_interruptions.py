@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -123,13 +124,15 @@ def test_a_signal_saves_first_and_resuming_is_exact(
     until(lambda: (run / "checkpoints" / "step-00000009").exists())
     training.signal(number)
     assert training.wait() == code
-    said = re.search(r"^error: interrupted: saved at step (\d+); go on with --resume$", training.output, re.MULTILINE)
+    said = re.search(
+        r"^error: interrupted: saved at step (\d+); go on with: seqloom (.+)$", training.output, re.MULTILINE
+    )
     assert said, training.output
     assert "Traceback" not in training.output
     assert (run / "checkpoints" / f"step-{int(said[1]):08d}").is_dir()
     assert int(said[1]) < 60
 
-    assert start("train", eventful, "--out", run, "--resume").wait() == 0
+    assert start(*shlex.split(said[2])).wait() == 0
     assert same_result(run, uninterrupted(60))
 
 

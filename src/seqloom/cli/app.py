@@ -71,7 +71,7 @@ def seqloom(
     \b
     Begin with:
       seqloom quickstart                                   the ladder of models on a bundled novel
-      seqloom train lstm --set data.train=my.txt           your own text
+      seqloom train lstm --data my.txt                     your own text
       seqloom generate runs/lstm --prompt "Once upon"      what it learned
 
     Exit codes: 0 done, 1 failed, 2 bad usage or input, 129, 130 or 143 interrupted by SIGHUP, Ctrl-C or SIGTERM

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seqloom.cli.naming import Data, Misnamed, models_and_data
 from seqloom.cli.options import Json, Settings, first_process, print_json
 
 if TYPE_CHECKING:
@@ -26,11 +31,11 @@ Seeds = Annotated[int, typer.Option(min=1, max=1000, help="Train each model with
 def compare(
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PRESET|FILE.yaml|RUN]...", help="What to compare; the whole ladder if nothing."),
+        typer.Argument(
+            metavar="PRESET|FILE.yaml|RUN|DATA", help="What to compare, or on what; the whole ladder if no models."
+        ),
     ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Your text, pairs or images: a file, F.src,F.tgt, a folder, or a bundled corpus.")
-    ] = None,
+    data: Data = None,
     settings: Settings = [],  # noqa: B006 - typer reads the default, nobody changes it
     vary: Annotated[
         list[str],
@@ -43,6 +48,7 @@ def compare(
     minutes: Minutes = None,
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/compare"),
     json: Json = False,
+    misnamed: Misnamed = None,
 ) -> None:
     """Train several models on the same text, pairs or images, measure them alike, and write one report.
 
@@ -57,7 +63,7 @@ def compare(
 
     \b
     Examples:
-      seqloom compare --data my.txt
+      seqloom compare my.txt
       seqloom compare --data my.en,my.de --set text.kind=bpe --set target_text=null
       seqloom compare lstm gru transformer --data my.txt --set text.kind=characters --out runs/mine
       seqloom compare lstm --vary model.output.kind=softmax,class-softmax,tree-softmax,noise-contrastive
@@ -71,10 +77,26 @@ def compare(
     from seqloom.runs.comparison import data_settings, ladder_for
     from seqloom.training import reporter
 
+    sources, data = models_and_data(sources or [], data, misnamed)
     chosen = sources or ladder_for(data)
     if data is not None:
         settings = [*data_settings(data), *settings]
-    show(compare_runs(chosen, settings, out, tokens, reporter(), vary, seeds, minutes), out, json)
+    with called_again():
+        ladder = compare_runs(chosen, settings, out, tokens, reporter(), vary, seeds, minutes)
+    show(ladder, out, json)
+
+
+@contextmanager
+def called_again() -> Iterator[None]:
+    """Where a comparison is interrupted, say that the same command goes on."""
+    from seqloom.training import Interrupted
+
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        said = stopped if isinstance(stopped, Interrupted) else Interrupted("interrupted", signal.SIGINT)
+        said.command = ("seqloom", *sys.argv[1:])
+        raise said from None
 
 
 def show(ladder: Ladder, out: Path, json: bool) -> None:

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.compare import Minutes, Seeds, show
+from seqloom.cli.compare import Minutes, Seeds, called_again, show
+from seqloom.cli.naming import check_text
 from seqloom.cli.options import Json
 
 
 def quickstart(
-    data: Annotated[str, typer.Option(help="Your own text, or another bundled corpus.")] = "time-machine",
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Your own text, or a bundled corpus.")] = None,
+    data: Annotated[str | None, typer.Option(help="The same.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/quickstart"),
     seeds: Seeds = 1,
     minutes: Minutes = None,
@@ -23,11 +25,16 @@ def quickstart(
     \b
     Examples:
       seqloom quickstart
-      seqloom quickstart --data tang-poems
+      seqloom quickstart my.txt
+      seqloom quickstart tang-poems
       seqloom quickstart --seeds 3
       seqloom quickstart --minutes 2
     """
     from seqloom.kinds import quickstart as run_quickstart
     from seqloom.training import reporter
 
-    show(run_quickstart(data, out, reporter(), seeds, minutes), out, json)
+    named = text or data or "time-machine"
+    check_text(named)
+    with called_again():
+        ladder = run_quickstart(named, out, reporter(), seeds, minutes)
+    show(ladder, out, json)

@@ -7,38 +7,51 @@ from typing import Annotated
 
 import typer
 
+from seqloom.cli.naming import Data, Misnamed, one_model
 from seqloom.cli.options import Json, Settings, first_process, print_json
 from seqloom.progress import say
 
 
 def train(
-    source: Annotated[str, typer.Argument(metavar="PRESET|FILE.yaml", help="A preset's name or a configuration file.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PRESET|FILE.yaml", help="A preset's name or a configuration file."),
+    ] = None,
+    data: Data = None,
     settings: Settings = [],  # noqa: B006 - typer reads the default, nobody changes it
     out: Annotated[Path | None, typer.Option(help="The run folder to write; runs/PRESET when not given.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on exactly where the run in --out stopped.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html, or leave it out.")] = True,
     json: Json = False,
+    misnamed: Misnamed = None,
 ) -> None:
     """Train a model into a run folder.
 
     Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint and exit with 130, 143 and 129; --resume goes on from
-    there.
+    there, and needs no PRESET.
 
     \b
     Examples:
       seqloom train lstm
-      seqloom train transformer --set data.train=my.txt --set text.kind=bpe --out runs/mine
-      seqloom train gru --set data.train=a.txt --set data.valid=b.txt --set training.epochs=3
-      seqloom train ngram --set data.train=my.txt --set text.kind=whitespace --set model.order=5
-      seqloom train lstm --out runs/lstm --resume
-      seqloom train tagger --set data.train=train.txt --set data.test=test.txt
+      seqloom train transformer --data my.txt --set text.kind=bpe --out runs/mine
+      seqloom train gru --data a.txt --set data.valid=b.txt --set training.epochs=3
+      seqloom train ngram --data my.txt --set text.kind=whitespace --set model.order=5
+      seqloom train translate --data my.en,my.de
+      seqloom train --resume --out runs/lstm
+      seqloom train tagger --data train.txt --set data.test=test.txt
       torchrun --nproc-per-node 2 -m seqloom train lstm
     """
     from seqloom.kinds import kind_named
     from seqloom.kinds import train as train_run
+    from seqloom.runs.comparison import data_settings
     from seqloom.training import reporter
     from seqloom.training.journal import best_entry
 
+    if resume and out is None and names and Path(names[0]).is_dir():  # the run, where a model might stand
+        out, names = Path(names[0]), names[1:]
+    source = "" if resume and not names and misnamed is None else one_model(names or [], misnamed)
+    if data is not None:
+        settings = [*data_settings(data), *settings]
     model = train_run(source, settings, out, resume, reporter(), report)
     if not first_process():
         return

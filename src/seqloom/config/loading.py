@@ -94,12 +94,20 @@ def read_yaml(path: Path) -> Tree:
         with open(path, encoding="utf-8") as file:
             tree = parse_yaml(file.read(LARGEST + 1))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+        raise ConfigError(f"{path} is not valid YAML: {error}{_data_hint(path)}") from error
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: the top level must be a mapping of keys, not {type(tree).__name__}")
+        said = f"the top level must be a mapping of keys, not {type(tree).__name__}"
+        raise ConfigError(f"{path}: {said}{_data_hint(path)}")
     return tree
+
+
+def _data_hint(path: Path) -> str:
+    """What to do with a file that does not look like a configuration by its name either."""
+    return (
+        "" if path.suffix in (".yaml", ".yml") else f"; if it is data, name a model: seqloom train lstm --data {path}"
+    )
 
 
 def _find(name: str) -> Path:
@@ -108,6 +116,8 @@ def _find(name: str) -> Path:
         return preset
     if Path(name).is_file():
         return Path(name)
+    if Path(name).is_dir():
+        raise ConfigError(f"{name!r} is a folder, not a configuration: name a model, and data with --data")
     raise ConfigError(f"{name!r} is neither a preset nor a configuration file{did_you_mean(name, preset_names())}")
 
 
@@ -124,8 +134,8 @@ def _parsed(setting: Setting) -> tuple[str, Any, str]:
         value = parse_yaml(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{where}: the value is not valid YAML ({error})") from error
-    if isinstance(value, str) and _is_number(value):
-        value = float(value)  # YAML 1.1 reads 1e-3 as a string
+    if value == text and _is_number(text):
+        value = float(text)  # YAML 1.1 reads 1e-3 as a string
     return key, value, where
 
 

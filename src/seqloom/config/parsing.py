@@ -6,6 +6,7 @@ on), tags that their values do not fit (`!!int x`), numbers without digits (`0x_
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
@@ -45,6 +46,15 @@ def parse_yaml(text: str) -> Any:
         raise yaml.YAMLError("its lists or mappings are nested too deeply") from None
     finally:
         loader.dispose()
+
+
+def as_yaml(text: str) -> str:
+    """A text as a setting writes it: in quotes where it would be taken for something else; a list stays one."""
+    try:
+        value = parse_yaml(text)
+    except yaml.YAMLError:
+        value = None
+    return text if value == text or isinstance(value, list) else json.dumps(text)
 
 
 def _check(loader: _Loader, root: Node) -> None:

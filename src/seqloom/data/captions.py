@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seqloom.data.corpora import check_lasting
+from seqloom.data.corpora import check_lasting, missing
 from seqloom.data.images import Images, Picture, fitted, open_pictures, read_pictures
 from seqloom.data.scenes import load_scenes
 from seqloom.errors import DataError, quoted
@@ -63,7 +63,7 @@ def load_captions(source: str, size: int | None = None, colour: bool = False) ->
         folder = path if path.is_dir() else Path(name)
         check_lasting(path)
         if not folder.is_dir():
-            raise DataError(f"{source}: no such folder or file; images with captions are {FORMATS}")
+            raise missing(source, f"no such folder or file; images with captions are {FORMATS}")
         rows = _folder(folder, "" if path.is_dir() else part)
     by_file = _by_file(rows, folder)
     if not by_file:

@@ -22,6 +22,9 @@ from seqloom.text.reading import is_jsonl, read_lines
 # Always a real folder: installers unpack wheels, and seqloom does not support being run from a zip archive.
 FOLDER = Path(__file__).parent / "bundled"
 
+wanted: dict[str, str] = {}
+"""Names of data that a run which was opened asks for and that is nowhere, each with what an error says of it."""
+
 
 @dataclass(frozen=True)
 class BundledCorpus:
@@ -77,6 +80,20 @@ def wrapping(path: Path) -> Wrapping | None:
     return None if is_jsonl(path) else Wrapping.of(list(islice(read_lines(path), LOOKED_AT)))
 
 
+def data_kind(name: str) -> Literal["text", "pairs", "images"]:
+    """What data is by its name: images in a folder, an idx file or a bundled set; pairs in aligned files, a .tsv file
+    or a bundled corpus; everything else, and a folder of texts, is text."""
+    path, ending = Path(name), name.lower().removesuffix(".gz")
+    kinds = [] if path.is_file() else [corpus.kind for corpus in bundled() if corpus.name == name.partition(":")[0]]
+    if "images" in kinds or ending.endswith((".idx", ".idx3", "-idx3-ubyte")) or (path.is_dir() and not _texts(path)):
+        return "images"
+    return "pairs" if "pairs" in kinds or ending.endswith(".tsv") or ("," in name and not path.is_file()) else "text"
+
+
+def _texts(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.name.lower().removesuffix(".gz").endswith(".txt"))
+
+
 def check_lasting(path: Path) -> None:
     """Refuse a pipe, a socket or a device: data is read more than once, and these give it once, or for ever."""
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -95,6 +112,15 @@ def resolve(spec: str) -> Path:
     if name in _by_name():
         return find(name).path(part)
     if path.is_dir():
-        raise DataError(f"{spec} is a folder; name a file in it")
+        texts = _texts(path)
+        several = f", or several: --set 'data.train=[{texts[0]}, {texts[1]}]'" if len(texts) > 1 else ""
+        raise DataError(f"{spec} is a folder; name a file in it{several}")
     check_lasting(path)
-    raise DataError(f"{spec}: no such file, and no bundled corpus of that name{did_you_mean(name, _by_name())}")
+    raise missing(spec, f"no such file, and no bundled corpus of that name{did_you_mean(name, _by_name())}")
+
+
+def missing(spec: str, otherwise: str) -> DataError:
+    """The error that data is not there: which run asks for it, or what else there is to say."""
+    if spec in wanted:
+        return DataError(f"{spec}: no such file or folder; {wanted[spec]}: bring it back, or name other data")
+    return DataError(f"{spec}: {otherwise}")

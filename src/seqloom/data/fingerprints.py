@@ -15,14 +15,19 @@ KEYS = ("train", "valid", "vectors", "start")
 
 def fingerprints(config: RunConfig) -> dict[str, str]:
     """A checksum of all files behind each key that names some; what is on no disk of ours has none."""
-    found = {}
-    for key, value in config.leaves().items():
-        if key.startswith(("data.", "model.")) and key.rpartition(".")[2] in KEYS and value is not None:
-            files = [file for name in ([value] if isinstance(value, str) else value) for file in _files(name)]
-            if files:
-                content = "\n".join(f"{name} {digest(file)}" for name, file in files)
-                found[key] = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
-    return found
+    named = {
+        key: fingerprint(value)
+        for key, value in config.leaves().items()
+        if key.startswith(("data.", "model.")) and key.rpartition(".")[2] in KEYS and value is not None
+    }
+    return {key: checksum for key, checksum in named.items() if checksum is not None}
+
+
+def fingerprint(names: str | list[str]) -> str | None:
+    """A checksum of all files behind names; None where there are none."""
+    files = [file for name in ([names] if isinstance(names, str) else names) for file in _files(name)]
+    content = "\n".join(f"{name} {digest(file)}" for name, file in files)
+    return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest() if files else None
 
 
 def _files(name: str) -> list[tuple[str, Path]]:

@@ -256,9 +256,7 @@ class Passes(Stage):
                 journal.write(entry)
                 recent, since = [], now
             if interrupts.number is not None:
-                raise Interrupted(
-                    f"stopped in pass {number + 1}; --resume goes on from the end of pass {number}", interrupts.number
-                )
+                raise Interrupted(f"stopped in pass {number + 1} of the text", interrupts.number)
         return entry
 
     def _figures(self, model: Word2Vec) -> Figures:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
-from seqloom.data.corpora import bundled
+from seqloom.config.parsing import as_yaml
+from seqloom.data.corpora import bundled, data_kind
 from seqloom.data.materials import remark_on_text
 from seqloom.errors import UserError
 from seqloom.keywords import hinted
@@ -84,7 +85,7 @@ def quickstart(
     data: str, out: str | Path, reporter: Reporter | None = None, seeds: int = 1, minutes: float | None = None
 ) -> Ladder:
     """The ladder of small models on a bundled text, or the user's own, in a few minutes for each seed."""
-    return compare(QUICK, [f"data.train={data}"], out, reporter=reporter, seeds=seeds, minutes=minutes)
+    return compare(QUICK, data_settings(data), out, reporter=reporter, seeds=seeds, minutes=minutes)
 
 
 def ladder_for(data: str | None) -> tuple[str, ...]:
@@ -93,13 +94,8 @@ def ladder_for(data: str | None) -> tuple[str, ...]:
     models for everything else."""
     if data is None:
         return TextContest.presets
-    file, ending = Path(data), data.lower().removesuffix(".gz")
-    kinds = [] if file.is_file() else [corpus.kind for corpus in bundled() if corpus.name == data.partition(":")[0]]
-    if file.is_dir() or "images" in kinds or ending.endswith((".idx", ".idx3", "-idx3-ubyte")):
-        return ImageContest.presets
-    if ending.endswith(".tsv") or "pairs" in kinds or ("," in data and not file.is_file()):
-        return PairContest.presets
-    return TextContest.presets
+    contests: dict[str, type[Contest]] = {"images": ImageContest, "pairs": PairContest}
+    return contests.get(data_kind(data), TextContest).presets
 
 
 def data_settings(data: str) -> list[str]:
@@ -107,7 +103,7 @@ def data_settings(data: str) -> list[str]:
     parts, or anything else with its end held out for validation."""
     corpus = next((corpus for corpus in bundled() if corpus.name == data and not Path(data).is_file()), None)
     parts = {part: f"{data}:{part}" for part in corpus.files} if corpus else {}
-    return [f"data.train={data}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]
+    return [f"data.train={as_yaml(data)}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]
 
 
 def _entrants(

@@ -65,7 +65,11 @@ def train(
         raise UserError("--resume needs --out: say which run shall go on")
     folder = RunFolder(Path(out)) if out is not None else RunFolder.unused(_name(source))
     if resume and not folder.manifest_file.is_file():
+        if folder.runs_inside:
+            folder.check_there()
         raise UserError(f"{folder.path} holds no run that could go on: leave --resume out, or look for the right --out")
+    if resume and not folder.begun and not source:
+        raise UserError(f"the training of {folder.path} has not begun: name what to train once more, with --resume")
     return train_into(folder, source, settings, resume and folder.begun, reporter, report)
 
 
@@ -79,7 +83,7 @@ def train_into(
 ) -> Trained:
     """Train into a folder that is free, or whose run goes on."""
     if goes_on:
-        config = load_config(folder.config_file, settings)
+        config = load_config(folder.config.model_dump(mode="json"), settings)
         may_change = (*MAY_CHANGE, *(f"model.{key}" for key in config.model.may_change))
         advice = "that stays as it was; train anew into another --out"
         check_unchanged(folder.config, config, f"the run in {folder.path} cannot go on", advice, may_change)
@@ -95,6 +99,11 @@ def train_into(
             trained = load(folder.path, config.training.device, checksums=False)
             if processes.main and report:
                 write_report(trained)
+    except Interrupted as stopped:
+        if folder.begun:
+            without = () if report else ("--no-report",)
+            stopped.command = ("seqloom", "train", "--resume", "--out", str(folder.path), *without)
+        raise
     finally:
         processes.leave()
     return trained

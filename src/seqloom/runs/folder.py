@@ -27,6 +27,7 @@ from typing import IO, Literal
 
 from seqloom.arrays import check_seal
 from seqloom.config import RunConfig, load_config, save_config
+from seqloom.data.places import Names, depends_on_place, found, is_here, located, named, renamed
 from seqloom.errors import CheckpointError, UserError
 from seqloom.files import atomic_folder, checksum, clear_unfinished, disk_errors, read_sealed, write_sealed
 from seqloom.training.checkpoints import CHECKPOINTS, WEIGHTS, CheckpointFolder
@@ -34,6 +35,7 @@ from seqloom.version import __version__
 
 LOCK = ".lock"
 MANIFEST = "run.json"
+MOST_NAMED = 12  # runs that an error lists
 
 checksums: ContextVar[bool] = ContextVar("checksums", default=True)
 """Whether the checksums of runs are compared when they are opened, if `$SEQLOOM_CHECKSUMS` is not 0. What is in the
@@ -50,6 +52,9 @@ class Manifest:
     """A checksum of what each key of the configuration names to learn from."""
     sha256: dict[str, str] = field(default_factory=dict)
     """The checksum of each file that loading reads; weights are added when the run is finished."""
+    stood: list[str] = field(default_factory=list)
+    """The folder in which training was started, seen from the run's and then as it is, where names of data are relative
+    to it."""
     seqloom: str = __version__
 
     @classmethod
@@ -59,7 +64,8 @@ class Manifest:
             manifest = cls(**document)
             known = manifest.state in ("beginning", "training", "finished")
             inside = all(_is_inside(name) and isinstance(manifest.sha256[name], str) for name in manifest.sha256)
-            if not known or not inside or not isinstance(manifest.data, dict):
+            places = isinstance(manifest.stood, list) and all(isinstance(place, str) for place in manifest.stood)
+            if not known or not inside or not places or not isinstance(manifest.data, dict):
                 raise ValueError("it lists what no run has")
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"{path} is no manifest of a run ({error}): train again") from None
@@ -76,14 +82,28 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """An existing run, every file of which is what was written."""
         folder = cls(Path(path))
-        if not folder.manifest_file.is_file():
-            raise CheckpointError(f"{path} is not a run folder: there is no {MANIFEST} in it")
+        folder.check_there()
         if not folder.begun:
             raise CheckpointError(f"the training of {path} has not begun: go on with --resume")
         if checksums.get() and os.environ.get("SEQLOOM_CHECKSUMS") != "0":
             folder.check()
             folder.check_weights()
         return folder
+
+    @property
+    def runs_inside(self) -> list[Path]:
+        """The runs in this folder, where it is that of a comparison."""
+        return sorted(file.parent for file in self.path.glob(f"*/{MANIFEST}"))
+
+    def check_there(self) -> None:
+        """Refuse a folder that holds no run; where runs lie in it, name them."""
+        if self.manifest_file.is_file():
+            return
+        runs = self.runs_inside
+        if not runs:
+            raise CheckpointError(f"{self.path} is not a run folder: there is no {MANIFEST} in it")
+        listed = ", ".join(map(str, runs[:MOST_NAMED])) + (", ..." if len(runs) > MOST_NAMED else "")
+        raise CheckpointError(f"{self.path} holds {len(runs)} run{'s' * (len(runs) > 1)}: {listed}; name one")
 
     @classmethod
     def unused(cls, name: str) -> RunFolder:
@@ -123,8 +143,9 @@ class RunFolder:
 
     @cached_property
     def config(self) -> RunConfig:
-        """The configuration, checked again."""
-        return load_config(self.config_file)
+        """The configuration, checked again, with its data named as one finds it from here."""
+        known = self.manifest if self.manifest_file.is_file() else Manifest("beginning")
+        return found(load_config(self.config_file), self._places(known), known.data, self.path)
 
     def check_free(self) -> None:
         """Refuse a folder that holds a run already, or files in the places of a run's."""
@@ -168,10 +189,14 @@ class RunFolder:
     def begin(self, config: RunConfig, data: dict[str, str]) -> None:
         """Keep the configuration: from now on this is a run. Weights change until it is finished."""
         assets = self._checksums(self._assets())
+        stood, config = self.manifest.stood, self._as_named(config)
+        if not stood and depends_on_place(config):
+            here = os.path.realpath(".")
+            stood = [os.path.relpath(here, os.path.realpath(self.path)), here]
         # Killed between the next two, the configuration is the old one or the new one, and no checksum says which.
-        self._write(Manifest("training" if self.begun else "beginning", data, assets))
+        self._write(Manifest("training" if self.begun else "beginning", data, assets, stood))
         save_config(config, self.config_file)
-        self._write(Manifest("training", data, self._checksums([self.config_file]) | assets))
+        self._write(Manifest("training", data, self._checksums([self.config_file]) | assets, stood))
 
     def finish(self, stages: Iterable[str] = ()) -> None:
         """Training came to its end: list all weights too, those of stages in folders of their own among them."""
@@ -179,7 +204,7 @@ class RunFolder:
         for folder in (self.path / stage for stage in stages):
             files.append(folder / MANIFEST if (folder / MANIFEST).is_file() else folder / WEIGHTS)
         known = self.manifest
-        self._write(Manifest("finished", known.data, self._checksums(files) | known.sha256))
+        self._write(Manifest("finished", known.data, self._checksums(files) | known.sha256, known.stood))
 
     def check(self) -> None:
         """Refuse a run of which a file, or one of a run inside it, is not what was written."""
@@ -200,11 +225,36 @@ class RunFolder:
     def check_data(self, data: dict[str, str]) -> None:
         """Refuse to go on with other data than before."""
         for key, before in self.manifest.data.items():
+            if key not in data and key in named(self.config):
+                raise UserError(
+                    f"{named(self.config)[key]}, {key} of the run in {self.path}, is not there: bring it back, or say "
+                    f"where it is with --set {key}=..."
+                )
             if data.get(key) != before:
                 raise UserError(
                     f"{key} is not what the run in {self.path} learned from until now: bring the files back as they "
                     "were, or train anew into another --out"
                 )
+
+    def _places(self, known: Manifest) -> list[Path]:
+        """What names of data are relative to: the folder in which training was started, as seen from here, which holds
+        where both were moved together, and where it was."""
+        return [Path(os.path.realpath(self.path), place) for place in known.stood]
+
+    def _as_named(self, config: RunConfig) -> RunConfig:
+        """The configuration of a run that goes on, with names relative to where it was started: those that it had, and
+        absolute ones for what is new, unless one stands there."""
+        places = self._places(self.manifest)
+        if not places:
+            return config
+        before, from_here, here = named(load_config(self.config_file)), named(self.config), any(map(is_here, places))
+        names = named(config)
+        for key, value in names.items():
+            if from_here.get(key) == value:
+                names[key] = before[key]
+            elif not here:
+                names[key] = located(value) or value
+        return renamed(config, names)
 
     def _assets(self) -> list[Path]:
         """The files of the assets; of copies of runs only the manifests, which answer for the rest."""
@@ -220,10 +270,15 @@ class RunFolder:
 
 def check_unchanged(before: RunConfig, now: RunConfig, what: str, advice: str, free: tuple[str, ...] = ()) -> None:
     """Refuse a configuration in which another key changed than those that begin with one of `free`."""
-    mine, other = before.leaves(), now.leaves()
+    mine, other = ({**config.leaves(), **_absolute(config)} for config in (before, now))
     for key in sorted(mine | other):
         if mine.get(key) != other.get(key) and not key.startswith(free):
             raise UserError(f"{what} ({key} is {mine.get(key)!r} there, {other.get(key)!r} here): {advice}")
+
+
+def _absolute(config: RunConfig) -> dict[str, Names]:
+    """The names of data, the same for the same files wherever one stands."""
+    return {key: located(value) or value for key, value in named(config).items()}
 
 
 def copy_run(source: RunFolder, target: Path) -> None:

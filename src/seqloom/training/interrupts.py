@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Self
 
@@ -17,6 +19,12 @@ class Interrupted(SeqloomError):
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + number
+        self.command: Sequence[str] = ()
+        """What goes on from here, where anything does."""
+
+    def __str__(self) -> str:
+        goes_on = f"; go on with: {shlex.join(self.command)}" if self.command else ""
+        return super().__str__() + goes_on
 
 
 class Interrupts:

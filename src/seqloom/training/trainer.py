@@ -163,7 +163,7 @@ class Trainer:
                 self.throughput.restart()
             if stop and not last:
                 number = interrupts.number or 15
-                raise Interrupted(f"interrupted: saved at step {step}; go on with --resume", number)
+                raise Interrupted(f"interrupted: saved at step {step}", number)
         self.reporter.say(self._ending() or "")
 
     def rehearse(self, seconds: float = 0.5) -> float:

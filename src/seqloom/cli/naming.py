@@ -1,0 +1,99 @@
+"""How data is named, the same in every verb; and what to say to those who try it another way."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Data = Annotated[
+    str | None,
+    typer.Option("--data", help="Your text, pairs or images: a file, F.src,F.tgt, a folder, or a bundled corpus."),
+]
+Misnamed = Annotated[
+    str | None,
+    typer.Option("--train", "--file", "--text", "--corpus", "--dataset", "--input", "--config", "-c", hidden=True),
+]
+"""What other programs call it: accepted for the sake of the answer."""
+
+DATA_ENDINGS = (".txt", ".tsv", ".jsonl", ".json", ".csv", ".md", ".text", ".idx", ".idx3", "-ubyte")
+CONFIG_ENDINGS = (".yaml", ".yml")
+NOUNS = {"text": ("a text", "lstm"), "pairs": ("a corpus of pairs", "translate"), "images": ("a set of images", "vae")}
+"""What data is, and the preset to think of first."""
+
+
+def is_data(name: str) -> bool:
+    """Whether what stands in the place of a model is data: a file, `F.src,F.tgt`, or a bundled corpus."""
+    from seqloom.config import preset_names
+    from seqloom.data.corpora import bundled
+
+    if name in preset_names():
+        return False
+    if Path(name).is_file():
+        return name.lower().removesuffix(".gz").endswith(DATA_ENDINGS)
+    files = name.split(",")
+    return (len(files) > 1 and all(Path(file).is_file() for file in files)) or name.partition(":")[0] in [
+        corpus.name for corpus in bundled()
+    ]
+
+
+def one_model(names: list[str], misnamed: str | None) -> str:
+    """The model that `train` is to train: the one name that is given; anything else is answered with what was meant."""
+    from seqloom.errors import UserError
+
+    files = [name for name in names if is_data(name)]
+    models = [name for name in names if name not in files]
+    if misnamed is not None:
+        if misnamed.lower().endswith(CONFIG_ENDINGS):
+            raise UserError(f"a configuration needs no option: {_command('train', misnamed)}")
+        files = [misnamed]
+    if files:
+        from seqloom.data.corpora import data_kind
+
+        what, usual = NOUNS[data_kind(files[0])]
+        command = _command("train", models[0] if models else usual, "--data", files[0])
+        raise UserError(f"{files[0]} is {what}, no model: {command}")
+    if len(models) > 1:
+        raise UserError(f"train takes one model; for several: {_command('compare', *models)}")
+    if not models:
+        raise UserError("name a model: seqloom train lstm --data my.txt; seqloom presets lists them")
+    (model,) = models
+    if (Path(model) / "run.json").is_file():
+        raise UserError(f"{model} is a run: it goes on with {_command('train', '--resume', '--out', model)}")
+    return model
+
+
+def models_and_data(names: list[str], data: str | None, misnamed: str | None) -> tuple[list[str], str | None]:
+    """What `compare` is to compare, and on what: data may stand among the names."""
+    from seqloom.config import preset_names
+    from seqloom.errors import UserError
+
+    files = [name for name in names if is_data(name)]
+    models = [name for name in names if name not in files]
+    if misnamed is not None:
+        raise UserError(f"data is named by --data: {_command('compare', *models, '--data', misnamed)}")
+    for name in set(models) - set(preset_names()):
+        if Path(name).is_dir() and not any(any(Path(name).glob(runs)) for runs in ("run.json", "*/run.json")):
+            raise UserError(
+                f"{name} is no run folder; images are named by --data: {_command('compare', '--data', name)}"
+            )
+    given = files if data is None else [data, *files]
+    if len(given) > 1:
+        raise UserError(f"one comparison, one data: choose among {' and '.join(given)}; pairs are F.src,F.tgt")
+    return models, given[0] if given else None
+
+
+def check_text(data: str) -> None:
+    """Refuse what is no text, where a ladder of language models is to learn from it."""
+    from seqloom.data.corpora import data_kind
+    from seqloom.errors import UserError
+
+    kind = data_kind(data)
+    if kind != "text":
+        raise UserError(f"{data} holds {kind}, and quickstart is for texts: {_command('compare', '--data', data)}")
+
+
+def _command(*arguments: str) -> str:
+    return shlex.join(["seqloom", *arguments])
