@@ -97,7 +97,7 @@ def fault(command: str) -> str | None:
             parser = nested[verb]
         given = parser.make_context(verb, arguments).params
         if verb == "train":
-            load_config(given["source"], given["settings"])
+            load_config(*given["sources"], given["settings"])
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

@@ -249,6 +249,12 @@ def test_a_file_counts_before_a_corpus_of_its_name(tmp_path: Path, monkeypatch: 
     assert data_settings("cmudict") == ["data.train=cmudict", "data.valid=null", "data.test=null"]
 
 
+def test_records_of_sources_and_targets_are_pairs(tmp_path: Path) -> None:
+    for record, contest in {'{"source": "a", "target": "b"}': PairContest, '{"text": "a"}': TextContest}.items():
+        (tmp_path / "my.jsonl").write_text(record)
+        assert ladder_for(str(tmp_path / "my.jsonl")) == contest.presets
+
+
 def test_the_parts_of_a_bundled_corpus_are_used_and_a_files_end_is_held_out() -> None:
     for name in PairContest.presets:
         preset, settings = load_config(name), data_settings("cmudict")

@@ -13,7 +13,7 @@ from seqloom.progress import say
 
 
 def train(
-    names: Annotated[
+    sources: Annotated[
         list[str] | None,
         typer.Argument(metavar="PRESET|FILE.yaml", help="A preset's name or a configuration file."),
     ] = None,
@@ -47,9 +47,10 @@ def train(
     from seqloom.training import reporter
     from seqloom.training.journal import best_entry
 
-    if resume and out is None and names and Path(names[0]).is_dir():  # the run, where a model might stand
-        out, names = Path(names[0]), names[1:]
-    source = "" if resume and not names and misnamed is None else one_model(names or [], misnamed)
+    named = sources or []
+    if resume and out is None and named and Path(named[0]).is_dir():  # the run, where a model might stand
+        out, named = Path(named[0]), named[1:]
+    source = "" if resume and not named and misnamed is None else one_model(named, misnamed)
     if data is not None:
         settings = [*data_settings(data), *settings]
     model = train_run(source, settings, out, resume, reporter(), report)

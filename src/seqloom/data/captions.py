@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seqloom.data.corpora import check_lasting, missing
+from seqloom.data.corpora import SCENES, check_lasting, missing
 from seqloom.data.images import Images, Picture, fitted, open_pictures, read_pictures
 from seqloom.data.scenes import load_scenes
 from seqloom.errors import DataError, quoted
 from seqloom.text.reading import is_jsonl, read_columns, read_lines, read_records
 
-SCENES = "scenes"
 FORMATS = (
     "`scenes`, a folder with a captions file (image,caption in captions.txt; or image.jpg#0, tab, caption in "
     "*.token.txt), or a .jsonl file with image and caption"

@@ -17,10 +17,11 @@ import yaml
 
 from seqloom.errors import DataError, did_you_mean
 from seqloom.text.lines import LOOKED_AT, Wrapping
-from seqloom.text.reading import is_jsonl, read_lines
+from seqloom.text.reading import is_jsonl, read_lines, read_records
 
 # Always a real folder: installers unpack wheels, and seqloom does not support being run from a zip archive.
 FOLDER = Path(__file__).parent / "bundled"
+SCENES = "scenes"  # images with captions that are put together of other corpora
 
 wanted: dict[str, str] = {}
 """Names of data that a run which was opened asks for and that is nowhere, each with what an error says of it."""
@@ -81,13 +82,16 @@ def wrapping(path: Path) -> Wrapping | None:
 
 
 def data_kind(name: str) -> Literal["text", "pairs", "images"]:
-    """What data is by its name: images in a folder, an idx file or a bundled set; pairs in aligned files, a .tsv file
-    or a bundled corpus; everything else, and a folder of texts, is text."""
+    """What data is by its name: images in a folder, an idx file or a bundled set; pairs in aligned files, a .tsv file,
+    a .jsonl file with sources and targets, or a bundled corpus; everything else, and a folder of texts, is text."""
     path, ending = Path(name), name.lower().removesuffix(".gz")
     kinds = [] if path.is_file() else [corpus.kind for corpus in bundled() if corpus.name == name.partition(":")[0]]
     if "images" in kinds or ending.endswith((".idx", ".idx3", "-idx3-ubyte")) or (path.is_dir() and not _texts(path)):
         return "images"
-    return "pairs" if "pairs" in kinds or ending.endswith(".tsv") or ("," in name and not path.is_file()) else "text"
+    if "pairs" in kinds or ending.endswith(".tsv") or ("," in name and not path.is_file()):
+        return "pairs"
+    first = next(read_records(path), None) if is_jsonl(path) and path.is_file() else None
+    return "pairs" if first and {"source", "target"} <= first.values.keys() else "text"
 
 
 def _texts(folder: Path) -> list[Path]:

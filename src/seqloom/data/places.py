@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seqloom.config import RunConfig
-from seqloom.data.captions import SCENES
-from seqloom.data.corpora import bundled, wanted
+from seqloom.data.corpora import SCENES, bundled, wanted
 from seqloom.data.fingerprints import KEYS, fingerprint
 
 Names = str | list[str]
