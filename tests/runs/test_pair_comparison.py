@@ -262,3 +262,4 @@ def test_the_parts_of_a_bundled_corpus_are_used_and_a_files_end_is_held_out() ->
         data = load_config(name, data_settings("my.tsv")).data
         assert (data.train, data.valid, data.test) == ("my.tsv", None, None)
     assert load_config("lstm", data_settings("shakespeare")).data.valid is None
+    assert load_config("captioner", data_settings("scenes")) == load_config("captioner")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
 from seqloom.config.parsing import as_yaml
-from seqloom.data.corpora import bundled, data_kind
+from seqloom.data.corpora import SCENES, bundled, data_kind
 from seqloom.data.materials import remark_on_text
 from seqloom.errors import UserError
 from seqloom.keywords import hinted
@@ -101,8 +101,8 @@ def ladder_for(data: str | None) -> tuple[str, ...]:
 def data_settings(data: str) -> list[str]:
     """The settings that put `data` in the place of what presets name: a bundled corpus with its validation and test
     parts, or anything else with its end held out for validation."""
-    corpus = next((corpus for corpus in bundled() if corpus.name == data and not Path(data).is_file()), None)
-    parts = {part: f"{data}:{part}" for part in corpus.files} if corpus else {}
+    files = {SCENES: ("valid", "test"), **{corpus.name: tuple(corpus.files) for corpus in bundled()}}
+    parts = {part: f"{data}:{part}" for part in files.get(data, ()) if not Path(data).exists()}
     return [f"data.train={as_yaml(data)}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]
 
 
