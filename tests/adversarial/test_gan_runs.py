@@ -158,7 +158,7 @@ def test_the_command_line_draws_a_class(conditional: TrainedGan, tmp_path: Path,
         main()
     assert not ended.value.code
     with Image.open(out) as picture:
-        assert picture.size == (4 * (2 * 9 + 1), 4 * (2 * 9 + 1))
+        assert picture.size == (43 * (2 * 9 + 1), 43 * (2 * 9 + 1))  # at least 800 pixels
 
 
 # ------------------------------------------------------------------------------------------------------- diagnosis

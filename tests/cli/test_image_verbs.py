@@ -123,7 +123,7 @@ def test_traversals_are_rows_of_steps(cli: Cli, runs: dict[str, Any], name: str,
     out = tmp_path / "rows.png"
     done = cli("images", "traverse", runs[name].path, "--rows", "2", "--steps", "5", "--reach", "1", "--out", out)
     assert done.out == f"{out}\n"
-    assert Image.open(out).size == ((5 * 9 + 1) * 4, (2 * 9 + 1) * 4)
+    assert Image.open(out).size == ((5 * 9 + 1) * 18, (2 * 9 + 1) * 18)  # 800 pixels and a little more
 
 
 def test_the_numbers_of_noise_that_change_most_come_first(runs: dict[str, Any]) -> None:
@@ -139,7 +139,7 @@ def test_sums_of_classes_and_files_are_drawn(cli: Cli, runs: dict[str, Any], pic
     words = ["images", "arithmetic", runs["vae"].path, "3", "-", pictures / "some" / "7", "+", pictures / "large.png"]
     done = cli(*words, "--out", out)
     assert (done.code, done.out) == (0, f"{out}\n")
-    assert Image.open(out).size == ((4 * 9 + 1) * 4, (9 + 1) * 4)
+    assert Image.open(out).size == ((4 * 9 + 1) * 22, (9 + 1) * 22)
 
 
 def test_what_cannot_be_is_said(

@@ -162,7 +162,7 @@ def test_draw_makes_a_picture(
     arguments = ["images", "draw", str(trained.path), *texts, "--n", "4", "--out", str(out), "--seed", "2"]
     assert run(monkeypatch, *arguments) == 0
     assert capsys.readouterr().out == f"{out}\n"
-    sheet = np.asarray(Image.open(out))[::4, ::4]  # small images are drawn four times as large
+    sheet = np.asarray(Image.open(out))[::22, ::22]  # enlarged to 800 pixels and a little more
     assert sheet.shape == (2 * 9 + 1, 4 * 9 + 1)
     np.testing.assert_array_equal(sheet[1:9, 1:9], trained.draw(texts, seed=2, n=4)[0])
     assert run(monkeypatch, *arguments, "--json") == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,9 @@ from seqloom.cli.options import (
     scored_json,
     text,
 )
+
+if TYPE_CHECKING:
+    from seqloom.runs.trained import Pixels
 
 SHOWN = 100  # images beside each other at most
 
@@ -52,15 +55,13 @@ def sample(
       seqloom images sample runs/rbm --n 64 --out samples.png
       seqloom images sample runs/gan --class 3 --out threes.png
     """
-    from seqloom.reports.pictures import save_sheet
     from seqloom.runs.trained import Draws, DrawsClasses
 
     if label is None:
         drawn = load_able(run, Draws, device).sample(n, seed)
     else:
         drawn = load_able(run, DrawsClasses, device).sample(n, seed, labels=label)
-    save_sheet(drawn, out)
-    typer.echo(str(out))
+    _save(drawn, out)
 
 
 @app.command()
@@ -86,7 +87,6 @@ def denoise(
     """
     import numpy as np
 
-    from seqloom.reports.pictures import save_sheet
     from seqloom.runs.image_model import as_pixels
     from seqloom.runs.trained import Denoises
 
@@ -97,8 +97,7 @@ def denoise(
         rows = [images.images, as_pixels(noisy), model.denoise(noisy)]
     else:
         rows = [images.images, model.denoise(images)]
-    save_sheet(np.concatenate(rows), out, columns=len(images))
-    typer.echo(str(out))
+    _save(np.concatenate(rows), out, columns=len(images))
 
 
 @app.command()
@@ -129,17 +128,15 @@ def complete(
       seqloom images complete runs/rbm --keep top --out completed.png
       seqloom images complete runs/boltzmann --keep 0.5 --n 500 --json
     """
-    from seqloom.reports.pictures import save_sheet
     from seqloom.runs.trained import Completes
 
     model = load_able(run, Completes, device)
     found = model.complete(model.held_out(input).first(n), keep, sweeps, seed)
-    save_sheet(model.completion_rows(found, SHOWN), out, columns=min(len(found.images), SHOWN))
+    if not json:
+        print_scores(found.figures)
+    _save(model.completion_rows(found, SHOWN), out, columns=min(len(found.images), SHOWN), said=not json)
     if json:
         print_json({"run": str(run), "out": str(out), "images": len(found.images), **scored_json(found.figures)})
-    else:
-        print_scores(found.figures)
-        typer.echo(str(out))
 
 
 @app.command()
@@ -164,13 +161,11 @@ def interpolate(
       seqloom images interpolate runs/gan --spherical
       seqloom images interpolate runs/vae --spherical --paths 4
     """
-    from seqloom.reports.pictures import save_sheet
     from seqloom.runs.trained import DrawsPaths
 
     way = "spherical" if spherical else "linear"
     drawn = load_able(run, DrawsPaths, device).draw_paths(input, paths, steps, way)
-    save_sheet(drawn, out, columns=steps)
-    typer.echo(str(out))
+    _save(drawn, out, columns=steps)
 
 
 @app.command()
@@ -197,12 +192,10 @@ def traverse(
       seqloom images traverse runs/vae --out traversal.png
       seqloom images traverse runs/gan --rows 4 --reach 2
     """
-    from seqloom.reports.pictures import save_sheet
     from seqloom.runs.trained import DrawsTraversals
 
     drawn = load_able(run, DrawsTraversals, device).draw_traversal(input, rows, steps, reach)
-    save_sheet(drawn, out, columns=steps)
-    typer.echo(str(out))
+    _save(drawn, out, columns=steps)
 
 
 @app.command()
@@ -225,14 +218,12 @@ def arithmetic(
       seqloom images arithmetic runs/vae 8 - 3 + 1
       seqloom images arithmetic runs/autoencoder "Ankle boot" - Sneaker + mine.png --out higher.png
     """
-    from seqloom.reports.pictures import save_sheet
     from seqloom.runs.trained import AddsCodes
 
     terms = _terms(formula)
     model = load_able(run, AddsCodes, device)
     drawn = model.arithmetic([(sign, model.term(name)) for sign, name in terms])
-    save_sheet(drawn, out, columns=len(drawn))
-    typer.echo(str(out))
+    _save(drawn, out, columns=len(drawn))
 
 
 def _terms(formula: list[str]) -> list[tuple[int, str]]:
@@ -267,12 +258,17 @@ def draw(
       seqloom images draw runs/text-to-image "three above seven" --n 8 --out drawn.png
       seqloom images draw runs/text-to-image "a boot" "two left of a bag, above six" --seed 1
     """
-    from seqloom.reports.pictures import save_sheet
     from seqloom.runs.trained import DrawsTexts
 
-    save_sheet(load_able(run, DrawsTexts, device).draw(texts, seed, n, temperature), out, columns=n)
-    if not json:
-        typer.echo(str(out))
-        return
-    for row, said in enumerate(texts):
+    _save(load_able(run, DrawsTexts, device).draw(texts, seed, n, temperature), out, columns=n, said=not json)
+    for row, said in enumerate(texts if json else []):
         print_json({"text": said, "out": str(out), "row": row, "images": n})
+
+
+def _save(drawn: Pixels, out: Path, columns: int | None = None, said: bool = True) -> None:
+    """Write images as one sheet, and say where it is."""
+    from seqloom.reports.pictures import save_sheet
+
+    save_sheet(drawn, out, columns)
+    if said:
+        typer.echo(str(out))

@@ -25,7 +25,7 @@ from seqloom.models.latent.paths import spherical
 from seqloom.models.latent.variational import divergence
 from seqloom.models.text_to_image import TextToImage
 from seqloom.runs.assets import Assets
-from seqloom.runs.drawing import TrainedPainter, first_captions
+from seqloom.runs.drawing import TrainedPainter, shown
 from seqloom.runs.image_model import as_pixels
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.stages import Figures, Steps
@@ -36,10 +36,7 @@ from seqloom.training import build_objective
 from seqloom.training.randomness import seeded
 
 BATCH = 100  # sentences drawn or measured together
-MEASURED = 200  # held-out images of the report's figures; `evaluate` takes them all
-CODES = 10  # for each of them
-PROMPTS = 8  # captions whose drawings the report shows
-DRAWS = 8  # drawings of each of them
+CODES = 10  # for each image of the report's figures
 STEPS = 11  # images on the path between two codes
 
 
@@ -194,16 +191,12 @@ class TextToImageKind(Kind[CaptionMaterials, TextToImageAssets, TrainedTextToIma
         )
 
     def report(self, trained: TrainedTextToImage) -> Report:
-        from seqloom.reports.text_to_image import drawn_section, path_section
+        from seqloom.reports.text_to_image import path_section
 
-        captioned = trained.captioned()
-        shown = captioned.chosen(np.arange(min(PROMPTS, len(captioned))))
-        some = captioned.chosen(np.arange(min(MEASURED, len(captioned))))
-        captions = first_captions(shown)
-        drawings = [trained.draw_each([text] * DRAWS) for text in captions]
+        measured, captions, _, section = shown(trained)
         path = trained.interpolate(captions[0], steps=STEPS)
-        figures = {name: score.value for name, score in trained.measure(some, CODES).items()}
-        return Report(figures, [drawn_section(captions, shown.images, drawings), path_section(captions[0], path)])
+        figures = {name: score.value for name, score in trained.measure(measured, CODES).items()}
+        return Report(figures, [section, path_section(captions[0], path)])
 
 
 def described_batches(captions: CaptionStore, device: torch.device) -> Iterator[DescribedBatch]:

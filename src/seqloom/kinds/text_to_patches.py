@@ -31,7 +31,7 @@ from seqloom.models.text_to_patches import TextToPatches
 from seqloom.nn.output.noise import unigram_noise
 from seqloom.runs.assets import Assets
 from seqloom.runs.conditional_model import validated
-from seqloom.runs.drawing import TrainedPainter, first_captions
+from seqloom.runs.drawing import TrainedPainter, shown
 from seqloom.runs.image_model import as_pixels
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.stages import Steps
@@ -42,9 +42,6 @@ from seqloom.training import build_objective
 
 BATCH = 100  # sentences read together
 DRAWN = 200  # images drawn together
-MEASURED = 200  # held-out images of the report's figures; `evaluate` takes them all
-PROMPTS = 8  # captions whose drawings the report shows
-DRAWS = 8  # drawings of each of them
 
 Pairs = Split[EncodedPairs]
 
@@ -203,19 +200,12 @@ class TextToPatchesKind(Kind[Pairs, TextToPatchesAssets, TrainedTextToPatches]):
         )
 
     def report(self, trained: TrainedTextToPatches) -> Report:
-        from seqloom.reports.text_to_image import codebook_section, drawn_section
+        from seqloom.reports.text_to_image import codebook_section
 
-        captioned = trained.captioned()
-        shown = captioned.chosen(np.arange(min(PROMPTS, len(captioned))))
-        some = captioned.chosen(np.arange(min(MEASURED, len(captioned))))
-        captions = first_captions(shown)
-        drawings = [trained.draw_each([text] * DRAWS) for text in captions]
-        figures = {name: score.value for name, score in trained.measure(some).items()}
-        sections = [
-            drawn_section(captions, shown.images, drawings),
-            codebook_section(as_pixels(trained.codebook.codes), shown.images, trained.put_back(shown.images)),
-        ]
-        return Report(figures, sections)
+        measured, _, images, section = shown(trained)
+        figures = {name: score.value for name, score in trained.measure(measured).items()}
+        book = codebook_section(as_pixels(trained.codebook.codes), images, trained.put_back(images))
+        return Report(figures, [section, book])
 
 
 def all_pairs(pairs: EncodedPairs) -> Iterator[PairBatch]:

@@ -15,7 +15,7 @@ from seqloom.errors import DataError
 from seqloom.files import write_text
 from seqloom.reports import html
 from seqloom.reports.numbers import significant
-from seqloom.reports.pictures import Pixels, inline_picture
+from seqloom.reports.pictures import Pixels, enlarged, inline_picture
 
 WIDTH = 96  # a picture is drawn at least so many pixels wide
 HEAT = np.array([255, 110, 30], np.float32)
@@ -64,12 +64,10 @@ def captions_section(examples: Sequence[tuple[ImageAttention, Sequence[str]]]) -
 
 def heat_map(image: Pixels, weights: NDArray[np.floating], width: int = WIDTH) -> Image.Image:
     """An image, at least `width` pixels wide, coloured where the weights [rows, columns] are large."""
-    picture = Image.fromarray(image).convert("RGB")
-    scale = max(1, -(-width // picture.width))
-    size = picture.width * scale, picture.height * scale
-    pixels = np.asarray(picture.resize(size, Image.Resampling.NEAREST), np.float32)
+    picture = enlarged(Image.fromarray(image).convert("RGB"), width)
+    pixels = np.asarray(picture, np.float32)
     strength = Image.fromarray((weights / max(float(weights.max()), 1e-9)).astype(np.float32))
-    share = OPAQUE * np.asarray(strength.resize(size, Image.Resampling.BILINEAR))[..., None]
+    share = OPAQUE * np.asarray(strength.resize(picture.size, Image.Resampling.BILINEAR))[..., None]
     return Image.fromarray(((1 - share) * pixels + share * HEAT).round().astype(np.uint8))
 
 

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Sequence
 from html import escape
 from io import BytesIO
+from math import isqrt
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,13 @@ from seqloom.reports.html import Markup, element
 Pixels = NDArray[np.uint8]
 GAP = 1  # pixels between two images
 PAPER = 96  # their grey
-SMALLEST = 32  # an image is shown at least so many pixels wide
+WIDE = 800  # a sheet is at least so many pixels wide
+MOST = 1 << 25  # pixels that a picture is not enlarged beyond: a sheet may be one image wide and a thousand high
 
 
 def sheet(images: Pixels, columns: int | None = None) -> Image.Image:
-    """Images [count, height, width] or [..., 3] in rows of `columns`; about as many rows as columns, if not given."""
+    """Images [count, height, width] or [..., 3] in rows of `columns`; about as many rows as columns, if not given.
+    Small ones are enlarged until the sheet can be looked at."""
     count, height, width = images.shape[:3]
     columns = columns or max(1, round(count**0.5))
     rows = -(-count // columns)
@@ -30,8 +33,12 @@ def sheet(images: Pixels, columns: int | None = None) -> Image.Image:
     for number, image in enumerate(images):
         top, left = (number // columns) * (height + GAP) + GAP, (number % columns) * (width + GAP) + GAP
         paper[top : top + height, left : left + width] = image
-    scale = max(1, -(-SMALLEST // width))
-    picture = Image.fromarray(paper)
+    return enlarged(Image.fromarray(paper), WIDE)
+
+
+def enlarged(picture: Image.Image, width: int) -> Image.Image:
+    """A picture at least `width` pixels wide: each of its pixels becomes a square of as many as that takes."""
+    scale = max(1, min(-(-width // picture.width), isqrt(MOST // (picture.width * picture.height))))
     return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +15,14 @@ from seqloom.data.ragged import Ragged, padded
 from seqloom.errors import DataError, did_you_mean
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.seq2seq import Source
+from seqloom.reports.html import Markup
 from seqloom.runs.trained import Captions, Draws, DrawsTexts, Pixels, Trained
 from seqloom.text.special import UNK
 from seqloom.text.tokenizer import Tokenizer
+
+MEASURED = 200  # held-out images of the report's figures; `evaluate` takes them all
+PROMPTS = 8  # captions whose drawings the report shows
+DRAWS = 8  # drawings of each of them
 
 
 class TrainedPainter(Trained, Draws, DrawsTexts):
@@ -90,3 +96,26 @@ class TrainedPainter(Trained, Draws, DrawsTexts):
 def first_captions(captioned: CaptionedImages) -> list[str]:
     """Of each image."""
     return [several[0] for several in captioned.captions]
+
+
+class Shown(NamedTuple):
+    """What the page of a run shows of held-out images."""
+
+    measured: CaptionedImages
+    """Those that its figures are of."""
+    captions: list[str]
+    images: Pixels
+    """The real images of these captions."""
+    section: Markup
+    """They with what the model draws."""
+
+
+def shown(trained: TrainedPainter) -> Shown:
+    """The first held-out captions, and drawings of each."""
+    from seqloom.reports.text_to_image import drawn_section
+
+    captioned = trained.captioned()
+    few, some = (captioned.chosen(np.arange(min(most, len(captioned)))) for most in (PROMPTS, MEASURED))
+    captions = first_captions(few)
+    drawings = [trained.draw_each([caption] * DRAWS) for caption in captions]
+    return Shown(some, captions, few.images, drawn_section(captions, few.images, drawings))
