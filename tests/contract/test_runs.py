@@ -266,6 +266,19 @@ def test_the_report_is_one_page_that_fetches_nothing(run: Any) -> None:
     assert "@import" not in page
 
 
+@of_runs(FIRST)
+def test_the_report_begins_with_a_sentence_and_ends_with_commands_for_the_run(run: Any) -> None:
+    body = re.split("</h1>|</main>", (run.path / "report.html").read_text(encoding="utf-8"))[1]
+    lead = re.match(r'<p class="lead">([^<]+)</p>', body)
+    assert lead
+    assert lead[1].endswith(".")
+    assert re.search(r", trained on [^,:]+ for \S+\N{NO-BREAK SPACE}s", lead[1]), lead[1]
+    last = body[body.rindex("<h2>") :]
+    commands = re.findall(r"<code>seqloom ([^<]*)</code>", last)
+    assert len(commands) >= 2
+    assert all(f" {run.path}" in command for command in commands)
+
+
 # ----------------------------------------------------------------------------------------------------------- two verbs
 
 

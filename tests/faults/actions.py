@@ -122,7 +122,7 @@ def transfer(verb: str, source: str, out: str, disturbance: str = "nothing", at:
     elif verb == "export":
         seqloom.interop.export_arpa(source, Path(out))
     else:
-        write_run_report(Path(out), "a run", "configuration", "<p>curves</p>", {}, [])
+        write_run_report(Path(out), "a run", "a sentence", "configuration", "<p>curves</p>", {}, [], [])
     return seen
 
 

@@ -31,7 +31,8 @@ def run_page(entries: list[dict[str, float]], tmp_path: Path) -> str:
     figures = {"perplexity": 123.456, "parameters": 1_320_704, "bits_per_character": math.inf}
     config = "text:\n  kind: words # <script>alert(1)</script>\n"
     curves, samples = training_section(entries), ["said <b>he</b>", "再见"]
-    write_run_report(tmp_path / "r.html", "LSTM & <i>co</i>", config, curves, figures, samples)
+    commands = [("Use it", "seqloom generate runs/<x>")]
+    write_run_report(tmp_path / "r.html", "LSTM & <i>co</i>", "An <LSTM>.", config, curves, figures, samples, commands)
     return (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -111,8 +112,14 @@ def test_a_run_report_escapes_and_shows_its_parts(run_page: str):
         assert shown in run_page
 
 
+def test_a_run_report_begins_with_a_sentence_and_ends_with_what_to_type(run_page: str):
+    body = run_page[run_page.index("</h1>") + 5 : run_page.index("</main>")]
+    assert body.startswith('<p class="lead">An &lt;LSTM&gt;.</p>')
+    assert body.endswith("<dt>Use it</dt><dd><code>seqloom generate runs/&lt;x&gt;</code></dd></div></dl></section>")
+
+
 def test_a_run_without_metrics_figures_or_samples_has_a_report(tmp_path: Path):
-    write_run_report(tmp_path / "report.html", "A run", "seed: 0\n", training_section([]), {}, [])
+    write_run_report(tmp_path / "report.html", "A run", "", "seed: 0\n", training_section([]), {}, [], [])
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     Outline(text)
     assert "nothing was logged yet" in text
@@ -121,7 +128,9 @@ def test_a_run_without_metrics_figures_or_samples_has_a_report(tmp_path: Path):
 def test_the_outputs_of_a_translator_stand_beside_source_and_reference(tmp_path: Path):
     examples = [("a <b>dog</b>", "ein Hund", "Hund & co"), ("再见", "goodbye", "")]
     figures = {"BLEU": 35.2, "chrF": 58.1, "training_pairs": 29_000}
-    write_run_report(tmp_path / "r.html", "A run", "", training_section([]), figures, [outputs_section(examples)])
+    write_run_report(
+        tmp_path / "r.html", "A run", "", "", training_section([]), figures, [outputs_section(examples)], []
+    )
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert text.count("<h2>What it writes</h2>") == 1
     assert Outline(text).tables == [[["Source", "Reference", "Output"], *map(list, examples)]]
@@ -130,7 +139,7 @@ def test_the_outputs_of_a_translator_stand_beside_source_and_reference(tmp_path:
 
 
 def test_a_run_that_translated_nothing_has_no_outputs(tmp_path: Path):
-    write_run_report(tmp_path / "r.html", "A run", "", training_section([]), {}, [outputs_section([])])
+    write_run_report(tmp_path / "r.html", "A run", "", "", training_section([]), {}, [outputs_section([])], [])
     assert "What it writes" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 

@@ -44,8 +44,8 @@ def train(
     from seqloom.kinds import kind_named
     from seqloom.kinds import train as train_run
     from seqloom.runs.comparison import data_settings
+    from seqloom.runs.log import TrainingLog, headline
     from seqloom.training import reporter
-    from seqloom.training.journal import best_entry
 
     named = sources or []
     if resume and out is None and named and Path(named[0]).is_dir():  # the run, where a model might stand
@@ -56,15 +56,14 @@ def train(
     model = train_run(source, settings, out, resume, reporter(), report)
     if not first_process():
         return
-    best = best_entry(model.path)
+    best = TrainingLog.of(model.path).best
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
         return
-    kind = kind_named(model.kind)
-    if (headline := kind.headline(best)) is not None:
-        typer.echo(f"{model.path}: {headline} at step {best['step']}")
-    else:
+    good = headline(model, best)
+    if not good:
         unit = best.get("unit", "tokens")
         speed = f"{best['tokens_per_second']:,.0f} {unit}/s"
-        typer.echo(f"{model.path}: {best['tokens']:,} {unit} in {best['seconds']:.1f} s ({speed})")
-    say(f"next: seqloom {kind.next_step.format(run=model.path)}")
+        good = f"{best['tokens']:,} {unit} in {best['seconds']:.1f} s ({speed})"
+    typer.echo(f"{model.path}: {good}")
+    say(f"next: seqloom {kind_named(model.kind).next_step.format(run=model.path)}")

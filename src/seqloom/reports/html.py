@@ -46,6 +46,16 @@ def writable(text: str) -> str:
     return UNWRITABLE.sub("�", text)
 
 
+def lead(text: str) -> Markup:
+    """What a page begins with: all of it in a sentence or two."""
+    return element("p", text, class_="lead")
+
+
+def commands(pairs: Iterable[tuple[str, str]]) -> Markup:
+    """What a page ends with: what to do next, each with what to type."""
+    return section("Go on from here", facts([(what, code(typed)) for what, typed in pairs], class_="commands"))
+
+
 def section(heading: str, *parts: str) -> Markup:
     """A heading and what belongs to it."""
     return element("section", element("h2", heading), *parts)

@@ -23,15 +23,14 @@ def write_ladder_page(ladder: Ladder, path: Path) -> None:
     names = [(rung.name, rung.description) for rung in ladder.rungs]
     notes = [html.element("p", note) for note in [*seeds_notes(ladder), *ladder.notes]]
     parts = [
-        html.element("p", lead(ladder), class_="lead"),
+        html.lead(lead(ladder)),
         html.facts((name, text) for name, text in ladder.facts.items() if text),
         html.section("The numbers", html.table("Model", names, ladder.columns()), *notes),
         html.section("Quality against cost", *_plots(ladder)),
         _samples(ladder),
     ]
     folder = ladder.best().folder
-    commands = [(command.what, html.code(command.line(folder))) for command in ladder.commands]
-    parts.append(html.section("Go on from here", html.facts(commands, class_="commands")))
+    parts.append(html.commands((command.what, command.line(folder)) for command in ladder.commands))
     write_text(Path(path), html.page(ladder.title, *parts))
 
 

@@ -16,19 +16,25 @@ from seqloom.reports.numbers import figure_name, significant
 def write_run_report(
     path: Path,
     title: str,
+    lead: str,
     config_yaml: str,
     training: html.Markup,
     figures: Mapping[str, float],
     sections: Sequence[html.Markup],
+    commands: Sequence[tuple[str, str]],
 ) -> None:
     """Write the page to `path`, atomically.
 
-    `training` is what there is to show of how the model came about, `figures` are the run's numbers by name, `sections`
-    what the model makes: texts, pictures, tables.
+    `lead` says all in a sentence, `training` is what there is to show of how the model came about, `figures` are the
+    run's numbers by name, `sections` what the model makes: texts, pictures, tables; `commands` what to do next, each
+    with what to type.
     """
-    parts = [html.facts((_words(name), _number(value)) for name, value in figures.items())] if figures else []
+    parts = [html.lead(lead)]
+    if figures:
+        parts.append(html.facts((_words(name), _number(value)) for name, value in figures.items()))
     parts += [training, *sections]
     parts.append(html.section("Configuration", html.element("pre", html.code(config_yaml))))
+    parts.append(html.commands(commands))
     write_text(Path(path), html.page(title, *parts))
 
 

@@ -21,6 +21,7 @@ from seqloom.runs import folder as folders
 from seqloom.runs.assets import Assets
 from seqloom.runs.folder import RunFolder, check_unchanged, locked
 from seqloom.runs.kind import Kind, Work, kind_named
+from seqloom.runs.log import commands, in_a_sentence
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
 from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
@@ -251,10 +252,12 @@ def write_report(trained: Trained) -> None:
     write_run_report(
         trained.path / "report.html",
         trained.path.name,
+        in_a_sentence(trained),
         RunFolder(trained.path).config_file.read_text(encoding="utf-8"),
         shown.training if shown.training is not None else training_section(read_metrics(trained.path)),
         {"parameters": trained.parameters, **shown.figures},
         shown.sections,
+        commands(trained),
     )
 
 

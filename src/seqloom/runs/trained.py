@@ -23,7 +23,6 @@ from seqloom.errors import UserError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.runs.evaluation import Evaluation
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.training.journal import best_entry
 from seqloom.version import __version__
 
 Pixels = NDArray[np.uint8]
@@ -73,9 +72,10 @@ class Trained(ABC):
     def __repr__(self) -> str:
         """What it is, how large, how good it was at its best validation, and where it lies."""
         from seqloom.runs.kind import kind_named
+        from seqloom.runs.log import TrainingLog
 
         facts = [self.kind, *self.facts]
-        if headline := kind_named(self.kind).headline(best_entry(self.path)):
+        if headline := kind_named(self.kind).headline(TrainingLog.of(self.path).best):
             facts.append(headline)
         return f"<{type(self).__name__} {self.path}: {', '.join(facts)}>"
 

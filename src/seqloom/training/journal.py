@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -53,14 +52,6 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
         return []
     lines = path.read_bytes().splitlines()
     return [entry for entry in map(_entry, lines) if entry is not None]
-
-
-def best_entry(folder: str | Path) -> dict[str, Any]:
-    """The entry of a run's last stage with the lowest validation loss, the latest of equals; an empty one of no log."""
-    entries = read_metrics(folder)
-    # Losses of one stage do not compare with those of another.
-    comparable = [entry for entry in reversed(entries) if entry.get("stage") == entries[-1].get("stage")]
-    return min(comparable, key=lambda entry: entry.get("valid_loss", math.inf), default={})
 
 
 def named_unit(unit: str) -> dict[str, str]:

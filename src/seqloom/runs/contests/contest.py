@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import platform
-import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,8 +14,8 @@ import torch
 from seqloom.config import RunConfig
 from seqloom.reports.ladder import PARAMETERS, SECONDS, CurvePoint, Ladder, Measure, Rung, Samples
 from seqloom.runs.kind import kind_named
+from seqloom.runs.log import TrainingLog, training_files
 from seqloom.runs.trained import Trained
-from seqloom.training import read_metrics
 
 SIZE = Measure(PARAMETERS, "parameters", "", "lower", "param-\neters", decimals=0)
 TIME = Measure(SECONDS, "training", "s", "lower", "train\ns", decimals=1)
@@ -68,17 +65,9 @@ class Contest(ABC):
         """A rung with what was measured, and what all have: their costs, by the log."""
         if any(getattr(trained.config.data, key) != getattr(self.first.config.data, key) for key in self.same_data):
             self.elsewhere.append(name)
-        stages = [list(stage) for _, stage in groupby(read_metrics(trained.path), lambda entry: entry.get("stage"))]
-        seconds = [max(entry.get("seconds", 0.0) for entry in stage) for stage in stages]
-        speeds = [entry["tokens_per_second"] for stage in stages for entry in stage if "tokens_per_second" in entry]
-        # The losses of several stages are of several things.
-        validated = [entry for entry in stages[0] if "valid_loss" in entry] if len(stages) == 1 else []
-        costs = {
-            SIZE.key: trained.parameters,
-            TIME.key: sum(seconds) if seconds else math.nan,
-            SPEED.key: statistics.median(speeds) if speeds else math.nan,
-        }
-        curve = [CurvePoint(entry["tokens"], entry["seconds"], entry["valid_loss"]) for entry in validated]
+        log = TrainingLog.of(trained.path)
+        costs = {SIZE.key: trained.parameters, TIME.key: log.seconds, SPEED.key: log.speed}
+        curve = [CurvePoint(entry["tokens"], entry["seconds"], entry["valid_loss"]) for entry in log.validations]
         return Rung(
             name,
             trained.config.description,
@@ -101,10 +90,8 @@ class Contest(ABC):
 
     @property
     def corpus(self) -> str:
-        """The names of the files that the first one learned from, without their folders."""
-        files = self.first.config.data.train
-        names = [files] if isinstance(files, str) else files
-        return ", ".join(Path(name).name for entry in names for name in entry.split(","))
+        """What the first one learned from."""
+        return training_files(self.first.config)
 
 
 def with_steps(config: RunConfig, steps: float) -> RunConfig:

@@ -13,7 +13,7 @@ from seqloom.errors import UserError
 from seqloom.reports.ladder import Command, Ladder, Measure, Rung, Yardstick
 from seqloom.reports.numbers import compact
 from seqloom.runs.contests.contest import SIZE, SPEED, TIME, Contest, Entrant, machine, with_steps
-from seqloom.training import read_metrics
+from seqloom.runs.log import TrainingLog
 
 LOG_PROB = Measure("log_prob", "log p", "nats per image", "higher", "log p\n/image", digits=4)
 MEASURES = (
@@ -80,7 +80,7 @@ class ImageContest(Contest):
             "log_prob": log_prob,
             "scoring_speed": len(self.valid) / (scored - began),
             "generation_speed": DRAWN / (time.perf_counter() - scored),
-            "images_seen": _images_seen(trained),
+            "images_seen": TrainingLog.of(trained.path).seen,
         }
         return self.measured(name, trained, values, samples, trained.bound)
 
@@ -134,12 +134,3 @@ LOG_PROB_NOTE = (
     "higher is better, and one nat more is a probability 2.7 times as high. Where pixels are grey it is a density, and "
     "may be above 0."
 )
-
-
-def _images_seen(trained: Any) -> int:
-    """How many images all stages of a training learned from together, by the log."""
-    seen: dict[str, int] = {}
-    for entry in read_metrics(trained.path):
-        stage = entry.get("stage", "")
-        seen[stage] = max(seen.get(stage, 0), entry.get("tokens", 0))
-    return sum(seen.values())

@@ -1,0 +1,111 @@
+"""What a run can tell of its training: its log in a few numbers, and all of it in a sentence."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import statistics
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from seqloom.config import RunConfig
+from seqloom.reports.numbers import MISSING, compact, duration
+from seqloom.runs.kind import kind_named
+from seqloom.runs.trained import Trained
+from seqloom.training import read_metrics
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """The entries of a run's `metrics.jsonl`, stage by stage; none of a run that was imported."""
+
+    stages: list[list[Entry]]
+
+    @classmethod
+    def of(cls, run: Path) -> TrainingLog:
+        """Read the log of a run folder."""
+        return cls([list(stage) for _, stage in groupby(read_metrics(run), lambda entry: entry.get("stage"))])
+
+    @property
+    def seconds(self) -> float:
+        """How long training took, validations included."""
+        return self._sum("seconds")
+
+    @property
+    def seen(self) -> float:
+        """How many tokens or images all stages learned from together, each as often as it came."""
+        return self._sum("tokens")
+
+    def passes(self, size: float = math.nan) -> float:
+        """How often the training data were read: by the trainer's own count, else as they have `size` tokens."""
+        counted = self._sum("epoch")
+        return counted if math.isfinite(counted) else self.seen / size
+
+    def _sum(self, key: str) -> float:
+        """The largest number of each stage, all together; NaN where none was logged."""
+        logged = [[entry[key] for entry in stage if key in entry] for stage in self.stages]
+        return sum(map(max, filter(None, logged))) if any(logged) else math.nan
+
+    @property
+    def speed(self) -> float:
+        """Tokens or images per second, the median."""
+        speeds = [
+            entry["tokens_per_second"] for stage in self.stages for entry in stage if "tokens_per_second" in entry
+        ]
+        return statistics.median(speeds) if speeds else math.nan
+
+    @property
+    def validations(self) -> list[Entry]:
+        """The learning curve; none of several stages, whose losses are of several things."""
+        return [entry for entry in self.stages[0] if "valid_loss" in entry] if len(self.stages) == 1 else []
+
+    @property
+    def best(self) -> Entry:
+        """The validation of the last stage with the lowest loss, whose weights were kept; the last one of equals."""
+        last = self.stages[-1] if self.stages else [{}]
+        return min(reversed(last), key=lambda entry: entry.get("valid_loss", math.inf))
+
+
+def headline(trained: Trained, best: Entry) -> str:
+    """How good the model is, by its best validation; empty where nothing was held out."""
+    said = kind_named(trained.kind).headline(best)
+    return "" if said is None else f"{said} at step {best['step']}"
+
+
+def in_a_sentence(trained: Trained) -> str:
+    """What a run is, on what data, how long it was trained, and how good it is."""
+    config, log = trained.config, TrainingLog.of(trained.path)
+    what = config.description.partition(";")[0] or f"a model of kind {trained.kind}"  # ";" what a preset has by default
+    passes = compact(log.passes())
+    often = "" if passes == MISSING else f", {passes} {'pass' if passes == '1' else 'passes'} over it"
+    good = headline(trained, log.best) or "nothing was held out to measure it on"
+    return (
+        f"{what[:1].upper()}{what[1:]}, trained on {training_files(config)} for {duration(log.seconds)}{often}: {good}."
+    )
+
+
+def commands(trained: Trained) -> list[tuple[str, str]]:
+    """What to do with a run next: what for, and what to type."""
+    kind, run, training = kind_named(trained.kind), shlex.quote(str(trained.path)), trained.config.training
+    held_out = bool(headline(trained, TrainingLog.of(trained.path).best))
+    measured = ("Measure it", f"evaluate {run}" if held_out else f"evaluate {run} --source FILE")
+    todo = [("Use it", kind.next_step.format(run=run)), measured]
+    if trained.config.model.objectives:
+        key = "steps" if training.steps else "epochs"
+        longer = f"--set training.{key}={2 * (getattr(training, key) or 1):g}"
+        todo.append(("Train it for twice as long", f"train {run}/config.yaml --out {run} --resume {longer}"))
+    if kind.contest is not None:
+        todo.append(("Compare it with another model on the same data", f"compare {run} PRESET"))
+    verbs = ", ".join(["evaluate", *trained.verbs])
+    return [*((what, f"seqloom {command}") for what, command in todo), ("All that it is for", verbs)]
+
+
+def training_files(config: RunConfig) -> str:
+    """The names of the files that a run learned from, without their folders."""
+    files = config.data.train
+    names = [files] if isinstance(files, str) else files
+    return ", ".join(Path(name).name for entry in names for name in entry.split(","))
