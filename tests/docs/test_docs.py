@@ -21,6 +21,7 @@ from seqloom.cli.app import app
 from seqloom.config import listed_settings, load_config, preset_names
 from seqloom.data.corpus import Corpus
 from seqloom.data.scenes import load_scenes
+from seqloom.runs.engine import train_into
 
 Input = Callable[[bytes], AbstractContextManager[None]]
 
@@ -133,6 +134,7 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch, standard_input: Input) ->
     arguments = shlex.split(last)
     if arguments[1] == "compare":
         arguments += ["--tokens", "64"]
+        monkeypatch.setattr("seqloom.runs.comparison.train_into", partial(train_into, report=False))
     monkeypatch.setattr(sys, "argv", arguments)
     with standard_input(given), pytest.raises(SystemExit) as ended:
         main()

@@ -107,6 +107,7 @@ def compare(out: str, disturbance: str = "nothing", at: int = 0) -> list[str]:
     page = ModuleType("seqloom.reports.ladder_page")  # in the place of the one that draws, which takes a second
     page.write_ladder_page = lambda ladder, path: write_text(path, "a page")
     sys.modules[page.__name__] = page
+    seqloom.runs.engine.write_report = lambda trained: write_text(trained.path / "report.html", "a page")
     seen = events.watch(Path(out), DISTURBANCES[disturbance](at))
     seqloom.compare(["rnn", "gru"], [*_case("rnn").settings, *FEW_STEPS], out)
     return seen

@@ -72,9 +72,12 @@ def make_rung(index: int) -> Rung:
         "training_speed": training,
         "scoring_speed": scoring,
         "generation_speed": generation,
+        "seen": TOKENS if validations == 1 else 12 * TOKENS,
+        "passes": 1.0 if validations == 1 else 12.0,
     }
     samples = [f"{name}:{sample}" if index % 2 else sample for sample in SAMPLES]
-    return Rung(name, description, f"runs/ladder/{name.lower().replace(' ', '-')}", values, curve, samples)
+    folder = f"runs/ladder/{name.lower().replace(' ', '-')}"
+    return Rung(name, description, folder, values, curve, samples, deterministic="gram" in name)
 
 
 @pytest.fixture
@@ -148,6 +151,8 @@ def make_pair_rung(index: int) -> Rung:
         "training_speed": training,
         "greedy_speed": greedy,
         "beam_speed": beam,
+        "seen": 1_000_000,
+        "passes": 5.0,
     }
     outputs = [f" {name}: {reference}" for _, reference in EXAMPLES]
     return Rung(name, description, f"runs/multi30k/{name}", values, curve, outputs)
@@ -168,6 +173,7 @@ def pair_ladder() -> Ladder:
         yardstick=pairs.BY_BLEU,
         rungs=[make_pair_rung(index) for index in range(len(PAIR_RUNGS))],
         unit="target token",
+        data="pairs",
         rows=[source for source, _ in EXAMPLES],
         row_title="Source",
         reference=("Reference", [reference for _, reference in EXAMPLES]),
@@ -202,7 +208,8 @@ def image_ladder() -> Ladder:
                 "training_speed": 2_400,
                 "scoring_speed": 950,
                 "generation_speed": 310,
-                "images_seen": 485_000,
+                "seen": 485_000,
+                "passes": 300.0,
             },
             [CurvePoint(1_600 * step, seconds * step / 4, 40 / step) for step in range(1, 5)],
             generator.integers(0, 256, (9, 8, 8), np.uint8),
@@ -218,6 +225,7 @@ def image_ladder() -> Ladder:
         yardstick=images.BY_LOG_PROB,
         rungs=rungs,
         unit="image",
+        data="images",
         reference=("Held-out images", generator.integers(0, 256, (9, 8, 8), np.uint8)),
         notes=[images.LOG_PROB_NOTE],
         caption="≥: a lower bound",

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from outline import Outline, assert_self_contained
@@ -19,6 +20,7 @@ from seqloom.reports.ladder_numbers import ladder_json, ladder_table
 from seqloom.reports.ladder_page import lead, write_ladder_page
 from seqloom.reports.run_report import interpolation_section, outputs_section, training_section, write_run_report
 from seqloom.runs.contests.text import BY_BITS, unknown_note
+from seqloom.version import __version__
 
 
 def ladder_page(ladder: Ladder, tmp_path: Path) -> str:
@@ -171,6 +173,56 @@ def test_the_summary_names_the_winner_and_by_how_much(ladder: Ladder):
         "Transformer predicts the validation text best: perplexity 122 after 5 min 45 s of training, "
         f"{percent:.1f} % lower than GRU (129). The quickest to train, 3-gram Laplace, reaches 412 in 0.31 s."
     )
+
+
+def test_the_summary_says_first_that_models_have_not_seen_all_of_the_text(ladder: Ladder, tmp_path: Path, change):
+    short = [rung if rung.deterministic else change(rung, passes=0.123) for rung in ladder.rungs]
+    text = lead(replace(ladder, rungs=short))
+    assert text.startswith("Less than one pass: the networks saw only 0.12 of the text, so this says how models begin")
+    assert text.index("0.12 of the text") < text.index("Transformer predicts the validation text best")
+    assert "Less than one pass: the networks saw only 0.12" in " ".join(printed(replace(ladder, rungs=short)).split())
+    one = [
+        *ladder.rungs[:3],
+        change(ladder.rungs[3], passes=0.5),
+        change(ladder.rungs[4], passes=0.25),
+        ladder.rungs[5],
+    ]
+    assert lead(replace(ladder, rungs=one)).startswith("Less than one pass: LSTM and GRU saw only 0.25 to 0.5 of")
+    for passes in (1.0, 0.997, math.nan):  # as shown, 0.997 is 1
+        rungs = [change(rung, passes=passes) for rung in ladder.rungs]
+        assert lead(replace(ladder, rungs=rungs)).startswith("Transformer predicts")
+
+
+def test_the_page_says_on_what_terms_the_models_met(ladder: Ladder, tmp_path: Path):
+    text = ladder_page(replace(ladder, command="seqloom compare <a>"), tmp_path)
+    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>(.*?)</dd>", text))
+    assert facts["Passes over the text"] == (
+        "1: 3-gram Laplace, 5-gram Kneser-Ney; 12: Feed-forward, LSTM, GRU, Transformer"
+    )
+    assert facts["Budget"].endswith("2.14M tokens: Feed-forward, LSTM, GRU, Transformer")
+    assert facts["Seeds"] == "0"
+    assert re.fullmatch(rf"by seqloom {__version__} on \d{{4}}-\d\d-\d\d at \d\d:\d\d UTC", facts["Made"])
+    assert facts["Command"] == "<code>seqloom compare &lt;a&gt;</code>"
+    alike = ladder_page(replace(ladder, rungs=ladder.rungs[2:]), tmp_path)
+    assert "<dd>12 each</dd>" in alike
+
+
+def test_rungs_lead_to_the_pages_of_their_runs(ladder: Ladder, tmp_path: Path):
+    """Also where a name is one that addresses must quote, and to those of all seeds."""
+    folders = [tmp_path / "out" / "a b?#é", tmp_path / "elsewhere" / "gru", tmp_path / "out" / "gru-seed-4"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "report.html").write_text("a page")
+    single = replace(ladder.rungs[3], folder=str(folders[0]))
+    first = replace(ladder.rungs[4], folder=str(folders[1]), seed=3)
+    several = replace(first, runs=[first, replace(first, folder=str(folders[2]), seed=4)])
+    write_ladder_page(replace(ladder, rungs=[single, several, ladder.rungs[5]]), tmp_path / "out" / "report.html")
+    text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    found = re.findall(r'<a href="([^"]*)">([^<]*)</a>', text)
+    assert [name for _, name in found] == ["LSTM", "3", "4"]  # the last rung has no page
+    for (address, _), folder in zip(found, folders, strict=True):
+        assert (tmp_path / "out" / unquote(address)).resolve() == folder / "report.html"
+    assert "<dt>Seeds</dt><dd>0, 3, 4</dd>" in text
 
 
 def test_the_summary_of_rungs_that_all_fail_says_so(ladder: Ladder, change):

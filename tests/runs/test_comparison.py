@@ -40,9 +40,10 @@ PICTURES = ["data.train=digits", "training.device=cpu"]
 
 @pytest.fixture(autouse=True)
 def _no_page(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Drawing it takes longer than these trainings."""
+    """Drawing pages takes longer than these trainings."""
     if "with_page" not in request.fixturenames:
         monkeypatch.setattr("seqloom.reports.ladder_page.write_ladder_page", lambda ladder, path: None)
+        monkeypatch.setattr("seqloom.runs.engine.write_report", lambda trained: None)
 
 
 @pytest.fixture
@@ -71,6 +72,54 @@ def runs(corpus_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 def values(ladder: Ladder, key: str) -> dict[str, float]:
     return {rung.name: rung.values[key] for rung in ladder.rungs}
+
+
+# ----------------------------------------------------------------------------------------- whose terms, and how much
+
+
+@pytest.mark.parametrize("settings", [[], ["training.steps=3"]], ids=["epochs", "steps"])
+def test_the_order_of_the_names_changes_nothing(
+    settings: list[str], corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The n-gram preset keeps all words and holds nothing out, the others keep words seen twice; batches differ."""
+    for speed in ("_scoring_speed", "_generation_speed"):
+        monkeypatch.setattr(f"seqloom.runs.contests.text.{speed}", lambda *_: 1.0)
+    (tmp_path / "text.txt").write_text("once\n" + corpus_file.read_text())
+    given = [f"data.train={tmp_path / 'text.txt'}", "data.length=8", "training.device=cpu", *settings]
+    names = ["ngram", "lstm", "average"]
+    figures = ("cross_entropy", "unknown", "parameters", "seen", "passes")
+    found = []
+    for number, order in enumerate((names, names[::-1])):
+        ladder = compare(order, given, tmp_path / str(number), tokens=None if settings else 512)
+        assert [rung.name for rung in ladder.rungs] == order
+        found.append((ladder.record, {key: values(ladder, key) for key in figures}))
+    assert found[0] == found[1]
+    tokenizer = seqloom.load(tmp_path / "0" / "ngram").tokenizer
+    assert ladder.record["vocabulary_size"] == tokenizer.size
+    assert "once" not in tokenizer.tokens(range(tokenizer.size))
+
+
+def test_the_one_that_asks_for_most_says_how_much_all_learn_from(text: list[str], tmp_path: Path) -> None:
+    small = tmp_path / "small.yaml"
+    small.write_text("{data: {batch_size: 2, length: 8}, model: {features: {kind: average}}, training: {steps: 3}}")
+    settings = [setting for setting in text if not setting.startswith(("data.batch", "training.steps"))]
+    ladder = compare([small, "rnn"], [*settings, "training.epochs=null", "training.steps=3"], tmp_path / "out")
+    assert values(ladder, "seen") == {"small": 3 * 32 * 8, "rnn": 3 * 32 * 8}
+
+
+def test_every_curve_has_five_points(text: list[str], tmp_path: Path) -> None:
+    ladder = compare(["rnn", "average"], [*text, "training.validate_every=100"], tmp_path / "out", tokens=7 * 32)
+    assert [len(rung.curve) for rung in ladder.rungs] == [7, 7]
+    pictures = [*PICTURES, "model.size=4", "training.steps=12", "training.validate_every=9"]
+    assert len(compare(["rbm"], pictures, tmp_path / "images").rungs[0].curve) == 6
+
+
+def test_passes_over_the_text_are_counted(text: list[str], tmp_path: Path) -> None:
+    ladder = compare(["ngram", "rnn"], text, tmp_path / "out", tokens=320)
+    assert ladder.record["training_tokens"] == 411
+    assert values(ladder, "passes") == {"ngram": 1.0, "rnn": 10 / 12}  # of the twelve whole batches in 411 tokens
+    assert "rnn saw only 0.83 of the text" in ladder.shortfall()
+    assert compare(["rnn"], text, tmp_path / "longer", tokens=640).shortfall() == ""
 
 
 # -------------------------------------------------------------------------------------------- validation, never test
@@ -110,7 +159,7 @@ def test_images_are_measured_on_validation_images_whatever_the_test_images(tmp_p
 # ---------------------------------------------------------------------------------------------------------- only once
 
 
-def test_each_rung_is_evaluated_and_sampled_once_and_has_no_page_of_its_own(
+def test_each_rung_is_evaluated_and_sampled_once_for_the_ladder(
     text: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: Counter[str] = Counter()
@@ -126,7 +175,6 @@ def test_each_rung_is_evaluated_and_sampled_once_and_has_no_page_of_its_own(
 
     for name in ("store_likelihood", "generate", "sample", "figures"):
         counted(name)
-    monkeypatch.setattr("seqloom.runs.engine.write_report", lambda trained: pytest.fail("a page of its own"))
     compare(["ngram"], text, tmp_path / "out")
     assert calls == {"store_likelihood": 1, "generate": 2}  # of the prompts, and to measure how fast it writes
 
@@ -205,8 +253,10 @@ def test_all_are_measured_on_what_the_first_validates_on_and_it_is_said_who_may_
     ladder = compare([runs["rnn"], runs["all"]], out=tmp_path / "out")
     assert f"may have seen some of it: {runs['all']}." in ladder.notes[-1]
     assert ladder.rungs[1].values["unknown"] == ladder.record["unknown"]
-    with pytest.raises(UserError, match="held no text out when it was trained: name another run first"):
-        compare([runs["all"], runs["rnn"]], out=tmp_path / "other")
+    turned = compare([runs["all"], runs["rnn"]], out=tmp_path / "turned")
+    assert values(turned, "perplexity") == values(ladder, "perplexity")
+    with pytest.raises(UserError, match="held no text out when it was trained: name a run beside it that did"):
+        compare([runs["all"]], out=tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -233,8 +283,8 @@ def test_a_folder_that_is_no_finished_run_is_refused(runs: dict[str, Path], tmp_
 def test_machines_are_compared_by_the_likelihood_of_held_out_images(tmp_path: Path) -> None:
     settings = [*PICTURES, "model.annealing.steps=50"]
     ladder = compare(["rbm"], settings, tmp_path / "out", tokens=400, vary=["model.size=4,30"])
-    assert values(ladder, "images_seen") == {"4": 400, "30": 400}
-    assert ladder.facts["Images seen in training"] == "4 400, 30 400"
+    assert values(ladder, "seen") == {"4": 400, "30": 400}
+    assert values(ladder, "passes") == {"4": 0.25, "30": 0.25}  # four of sixteen whole batches
     for rung in ladder.rungs:
         run = seqloom.load(rung.folder)
         assert rung.values["log_prob"] == pytest.approx(run.log_prob(run.held_out()).mean())
@@ -260,7 +310,7 @@ def test_models_of_all_kinds_that_have_a_likelihood_are_compared_and_bounds_are_
             f"{{model: {{kind: {kind}, {part}}}, data: {{kind: images, values: binary}}, training: {{steps: 2}}}}"
         )
     ladder = compare(files, ["training.device=cpu"], tmp_path / "out", tokens=300)
-    assert values(ladder, "images_seen") == {"mixture": 2 * 1617, "rbm": 300, "dbn": 300, "vae": 300}
+    assert values(ladder, "seen") == {"mixture": 2 * 1617, "rbm": 300, "dbn": 300, "vae": 300}
     assert [rung.name for rung in ladder.rungs if rung.bound] == ["dbn"]
     assert "≥ marks a lower bound (dbn)" in ladder.notes[1]
     assert len({run.tobytes() for run in (seqloom.load(rung.folder).held_out().images for rung in ladder.rungs)}) == 1
@@ -268,7 +318,7 @@ def test_models_of_all_kinds_that_have_a_likelihood_are_compared_and_bounds_are_
 
 def test_without_a_budget_each_trains_as_long_as_its_configuration_says(tmp_path: Path) -> None:
     ladder = compare(["rbm"], [*PICTURES, "model.size=4"], tmp_path / "out", vary=["training.steps=2,3"])
-    assert values(ladder, "images_seen") == {"2": 200, "3": 300}
+    assert values(ladder, "seen") == {"2": 200, "3": 300}
 
 
 def test_likelihoods_of_different_pixels_are_not_compared(tmp_path: Path) -> None:
@@ -358,8 +408,19 @@ def test_one_page_shows_all(text: list[str], tmp_path: Path) -> None:
     ladder = compare(["ngram", "average"], text, tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 2
-    for shown in ("What they write", ladder.next_command.replace("'", "&#x27;"), *ladder.rows):
+    command = f"seqloom.compare(sources=['ngram', 'average'], settings={text}, out='{tmp_path / 'out'}', seeds=1)"
+    assert ladder.command == command
+    for shown in ("What they write", *(said.replace("'", "&#x27;") for said in (ladder.next_command, command))):
         assert shown in page
+    for row in ladder.rows:
+        assert row in page
+    for name in ("ngram", "average"):
+        assert f'<a href="{name}/report.html">{name}</a>' in page
+        own = (tmp_path / "out" / name / "report.html").read_text(encoding="utf-8")
+        assert f"seqloom evaluate {tmp_path / 'out' / name}" in own
+        (tmp_path / "out" / name / "report.html").unlink()
+    compare(["ngram", "average"], text, tmp_path / "out")  # what lacks its page, of an older comparison say, gets it
+    assert (tmp_path / "out" / "ngram" / "report.html").is_file()
 
 
 def test_comparing_does_not_wait_for_matplotlib() -> None:

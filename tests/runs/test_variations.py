@@ -10,6 +10,8 @@ import seqloom
 from seqloom.errors import UserError
 from seqloom.reports.ladder import Ladder
 
+pytestmark = pytest.mark.usefixtures("no_reports")
+
 
 def tiny(corpus_file: Path) -> list[str]:
     return [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seqloom.cli.naming import Data, Misnamed, models_and_data
-from seqloom.cli.options import Json, Settings, first_process, print_json
+from seqloom.cli.options import Json, Settings, first_process, print_json, typed
 
 if TYPE_CHECKING:
     from seqloom.reports.ladder import Ladder
@@ -42,7 +42,7 @@ def compare(
         typer.Option(metavar="KEY=A,B,...", help="One model for each value of a key (repeatable: all combinations)."),
     ] = [],  # noqa: B006 - as above
     tokens: Annotated[
-        int | None, typer.Option(min=1, max=10**15, help="Training tokens for each; the first one's if not given.")
+        int | None, typer.Option(min=1, max=10**15, help="Training tokens for each; else the most that one asks for.")
     ] = None,
     seeds: Seeds = 1,
     minutes: Minutes = None,
@@ -52,14 +52,14 @@ def compare(
 ) -> None:
     """Train several models on the same text, pairs or images, measure them alike, and write one report.
 
-    Data, tokenisers and validation data are the first one's for all; language models and models of pairs also learn
-    from as many tokens. Folders of finished runs are measured as they are. Runs that are in --out already are not
-    trained again, so an interrupted comparison goes on when called again. Without names, pairs (a .tsv, two aligned
-    files or a bundled corpus of pairs) and images (a folder, an idx file) have ladders of their own, and all else is
-    given to that of language models. With --seeds, the report says how far seeds are apart, and which differences
-    between models are noise; seeds can be added to a comparison later. Before anything is trained, a few steps of each
-    model tell about how long all will take; --minutes says how long it may take, measuring aside. Models then learn
-    for the same time, not from the same number of tokens.
+    Data, tokenisers and validation data are the same for all, in whatever order they are named; language models and
+    models of pairs also learn from as many tokens. Folders of finished runs are measured as they are. Runs that are in
+    --out already are not trained again, so an interrupted comparison goes on when called again. Without names, pairs (a
+    .tsv, two aligned files or a bundled corpus of pairs) and images (a folder, an idx file) have ladders of their own,
+    and all else is given to that of language models. With --seeds, the report says how far seeds are apart, and which
+    differences between models are noise; seeds can be added to a comparison later. Before anything is trained, a few
+    steps of each model tell about how long all will take; --minutes says how long it may take, measuring aside. Models
+    then learn for the same time, not from the same number of tokens.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def compare(
     if data is not None:
         settings = [*data_settings(data), *settings]
     with called_again():
-        ladder = compare_runs(chosen, settings, out, tokens, reporter(), vary, seeds, minutes)
+        ladder = compare_runs(chosen, settings, out, tokens, reporter(), vary, seeds, minutes, typed())
     show(ladder, out, json)
 
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -136,6 +137,11 @@ def read_images(model: ReadsImages, image: list[str]) -> NamedImages:
         _, height, width = named.images.shape
         say(f"{named.changed:,} of {len(named.names):,} images were brought to {width}×{height} pixels")
     return named
+
+
+def typed() -> str:
+    """The command that is running, as one would type it."""
+    return shlex.join(["seqloom", *sys.argv[1:]])
 
 
 def first_process() -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from seqloom.cli.compare import Minutes, Seeds, called_again, show
 from seqloom.cli.naming import check_text
-from seqloom.cli.options import Json
+from seqloom.cli.options import Json, typed
 
 
 def quickstart(
@@ -36,5 +36,5 @@ def quickstart(
     named = text or data or "time-machine"
     check_text(named)
     with called_again():
-        ladder = run_quickstart(named, out, reporter(), seeds, minutes)
+        ladder = run_quickstart(named, out, reporter(), seeds, minutes, typed())
     show(ladder, out, json)

@@ -78,6 +78,11 @@ def code(text: str) -> Markup:
     return element("code", text)
 
 
+def link(text: str, address: str) -> Markup:
+    """Text that leads to another page."""
+    return element("a", text, href=address)
+
+
 def table(first: str, names: Sequence[tuple[str, str]], columns: Sequence[Column]) -> Markup:
     """A table of numbers that a click on a heading sorts; the best value of a column stands out.
 

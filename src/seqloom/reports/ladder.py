@@ -22,6 +22,9 @@ Samples = Sequence[str] | Pixels
 PARAMETERS = "parameters"
 SECONDS = "training_seconds"
 """The costs that every rung has among its values."""
+SEEN = "seen"
+PASSES = "passes"
+"""How many tokens or images each learned from, and how often it read all that there are; NaN where nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class Rung:
     """Whether its value under the yardstick is only a bound: the truth may be better, never worse."""
     deterministic: bool = False
     """Whether every seed gives the same model."""
+    seed: int = 0
     runs: Sequence[Rung] = ()
     """Of a model that was trained with several seeds, the rung of each. Values and curve are then means of theirs, and
     folder and samples the first one's."""
@@ -129,6 +133,17 @@ class Rung:
     def deviation(self, key: str) -> float | None:
         """How far the seeds are apart, where there are several."""
         return self.readings(key).deviation if self.runs else None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def rounded(passes: float) -> float:
+    """Passes over the data as they are shown, two digits: batches of several sizes end at several tokens."""
+    return float(f"{passes:.2g}")
 
 
 def _mean_curve(curves: Sequence[Sequence[CurvePoint]]) -> list[CurvePoint]:
@@ -158,6 +173,8 @@ class Ladder:
     rungs: Sequence[Rung]
     unit: str = "token"
     """What models learn from, and what a loss is per."""
+    data: str = "text"
+    """What all of that is together: they read so many passes over it."""
     rows: Sequence[str] = ()
     """What the samples of all rungs began with: prompts, sources."""
     row_title: str = "Prompt"
@@ -169,6 +186,8 @@ class Ladder:
     """A line below the table in the terminal."""
     commands: Sequence[Command] = ()
     """What to do with the best run, the first thing to try first."""
+    command: str = ""
+    """What asked for the comparison."""
 
     def ranked(self) -> list[Rung]:
         """The rungs, best first by the yardstick; those without a value (NaN) last."""
@@ -211,6 +230,20 @@ class Ladder:
     def alike(self) -> list[Rung]:
         """The rungs that cannot be told apart from the best, in their order."""
         return [rung for rung in self.ranked() if self.chances.get(rung.name, 0.0) >= LEVEL]
+
+    def shortfall(self) -> str:
+        """A sentence of warning where models that train by steps have not seen all data once; else nothing."""
+        trained = [rung for rung in self.rungs if not rung.deterministic]
+        short = [rung for rung in trained if rounded(rung.values.get(PASSES, math.nan)) < 1]
+        if not short:
+            return ""
+        shares = sorted({rounded(rung.values[PASSES]) for rung in short})
+        share = " to ".join(f"{each:g}" for each in dict.fromkeys((shares[0], shares[-1])))
+        who = "the networks" if len(short) == len(trained) > 1 else listed([rung.name for rung in short])
+        return (
+            f"Less than one pass: {who} saw only {share} of the {self.data}, so this says how models begin to learn, "
+            "not what they can."
+        )
 
     def columns(self) -> list[Column]:
         """The table, column by column."""

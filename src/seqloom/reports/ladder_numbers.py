@@ -12,6 +12,7 @@ from rich.text import Text
 from seqloom.reports.columns import Column
 from seqloom.reports.ladder import Ladder, Rung
 from seqloom.reports.numbers import compact
+from seqloom.version import __version__
 
 ROOMY = 8  # columns that fit into 80 characters with two spaces between them
 
@@ -33,7 +34,7 @@ def ladder_table(ladder: Ladder) -> Table:
             for text, apart, winner in zip(texts, spreads, winners, strict=True)
         ]
         table.add_row(Text(rung.name, style="bold" if rung is best else ""), *cells)
-    caption = "\n".join(filter(None, [ladder.caption, _seeds(ladder)]))
+    caption = "\n".join(filter(None, [ladder.shortfall(), ladder.caption, _seeds(ladder)]))
     if caption:
         table.caption, table.caption_justify = Text(caption), "left"
     return table
@@ -65,6 +66,8 @@ def ladder_json(ladder: Ladder) -> dict[str, Any]:
         "rungs": [_rung(ladder, rung) for rung in ladder.rungs],
         "best": ladder.best().name,
         "seeds": ladder.seeds,
+        "command": ladder.command,
+        "version": __version__,
         "alike": [rung.name for rung in ladder.alike()],
     }
 
@@ -77,9 +80,10 @@ def _rung(ladder: Ladder, rung: Rung) -> dict[str, Any]:
         **rung.values,
         "bound": rung.bound,
         "deterministic": rung.deterministic,
+        "seed": rung.seed,
         "deviations": {key: rung.deviation(key) for key in rung.values} if rung.runs else {},
         "p": ladder.chances.get(rung.name),
-        "runs": [{"folder": run.folder, **run.values} for run in rung.runs],
+        "runs": [{"folder": run.folder, "seed": run.seed, **run.values} for run in rung.runs],
         "curve": [asdict(point) for point in rung.curve],
         "samples": len(rung.samples) if isinstance(rung.samples, np.ndarray) else rung.samples,
     }

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
 from seqloom.files import write_text
 from seqloom.metrics.seeds import LEVEL
 from seqloom.reports import html
-from seqloom.reports.ladder import SECONDS, Ladder, Rung, Samples
-from seqloom.reports.numbers import MISSING, duration, significant
+from seqloom.reports.ladder import PASSES, SECONDS, SEEN, Ladder, Rung, Samples, listed, rounded
+from seqloom.reports.numbers import MISSING, compact, duration, significant
 from seqloom.reports.pictures import inline_sheet
 from seqloom.reports.plots import learning_curves
 from seqloom.reports.style import svg
 from seqloom.reports.tradeoff import quality_against_cost
+from seqloom.version import __version__
 
 
 def write_ladder_page(ladder: Ladder, path: Path) -> None:
-    """Write the page to `path`, atomically."""
-    names = [(rung.name, rung.description) for rung in ladder.rungs]
+    """Write the page to `path`, atomically. Rungs whose run has a page of its own lead there."""
+    names = [_name(rung, Path(path).parent) for rung in ladder.rungs]
+    facts = [(name, text) for name, text in {**ladder.facts, **_terms(ladder)}.items() if text]
     notes = [html.element("p", note) for note in [*seeds_notes(ladder), *ladder.notes]]
     parts = [
         html.lead(lead(ladder)),
-        html.facts((name, text) for name, text in ladder.facts.items() if text),
+        html.facts([*facts, ("Command", html.code(ladder.command))] if ladder.command else facts),
         html.section("The numbers", html.table("Model", names, ladder.columns()), *notes),
         html.section("Quality against cost", *_plots(ladder)),
         _samples(ladder),
@@ -34,8 +40,50 @@ def write_ladder_page(ladder: Ladder, path: Path) -> None:
     write_text(Path(path), html.page(ladder.title, *parts))
 
 
+def _name(rung: Rung, folder: Path) -> tuple[str, str]:
+    """A rung's name and description; each of its seeds has a page of its own."""
+    if not rung.runs:
+        return _linked(rung.name, rung, folder), rung.description
+    seeds = [_linked(str(run.seed), run, folder) for run in rung.runs]
+    return rung.name, html.join([rung.description, " · seeds ", *(part for seed in seeds for part in (seed, " "))])
+
+
+def _linked(text: str, rung: Rung, folder: Path) -> str:
+    """Text that leads to the page of a run, if it has one; the two folders may be moved together."""
+    page = Path(rung.folder) / "report.html"
+    return html.link(text, quote(Path(os.path.relpath(page, folder)).as_posix())) if page.is_file() else text
+
+
+def _terms(ladder: Ladder) -> dict[str, str]:
+    """On what terms the models met, and when."""
+    runs = [run for rung in ladder.rungs for run in rung.runs or [rung]]
+    now = datetime.now(UTC)
+    return {
+        "Budget": _grouped({rung.name: f"{compact(rung.values[SEEN])} {ladder.unit}s" for rung in ladder.rungs}),
+        f"Passes over the {ladder.data}": _grouped(
+            {rung.name: compact(rounded(rung.values[PASSES])) for rung in ladder.rungs}
+        ),
+        "Seeds": ", ".join(map(str, sorted({run.seed for run in runs}))),
+        "Made": f"by seqloom {__version__} on {now:%Y-%m-%d} at {now:%H:%M} UTC",
+    }
+
+
+def _grouped(values: Mapping[str, str]) -> str:
+    """What each name has: once where all have the same, else with those that have it."""
+    having: dict[str, list[str]] = {}
+    for name, value in values.items():
+        having.setdefault(value, []).append(name)
+    if len(having) == 1:
+        return f"{next(iter(having))} each" if len(values) > 1 else next(iter(having))
+    return "; ".join(f"{value}: {', '.join(names)}" for value, names in having.items())
+
+
 def lead(ladder: Ladder) -> str:
-    """Who won, by how much, and what the cheapest rung would have cost."""
+    """What to mind; who won, by how much, and what the cheapest rung would have cost."""
+    return f"{ladder.shortfall()} {_winner(ladder)}".lstrip()
+
+
+def _winner(ladder: Ladder) -> str:
     yardstick = ladder.yardstick
     finite = [rung for rung in ladder.ranked() if math.isfinite(ladder.value(rung))]
     if not finite:
@@ -63,7 +111,7 @@ def _luck(ladder: Ladder) -> str:
     """Whether the best is really better, as far as seeds can tell."""
     alike = [rung.name for rung in ladder.alike()]
     if alike:
-        return f" It cannot be told apart from {_listed(alike)}: such a difference may be chance between seeds."
+        return f" It cannot be told apart from {listed(alike)}: such a difference may be chance between seeds."
     all_tested = len(ladder.chances) == len(ladder.rungs) - 1
     return " Its lead is larger than chance between seeds." if ladder.seeds > 1 and all_tested else ""
 
@@ -80,16 +128,11 @@ def seeds_notes(ladder: Ladder) -> list[str]:
     ]
     fixed = [rung.name for rung in ladder.rungs if rung.deterministic]
     if fixed:
-        notes.append(f"Without chance, the same under every seed and trained once: {_listed(fixed)}.")
+        notes.append(f"Without chance, the same under every seed and trained once: {listed(fixed)}.")
     single = [rung.name for rung in ladder.rungs if not rung.runs and not rung.deterministic]
     if single:
-        notes.append(f"Of one run only, so that nobody knows how lucky it was: {_listed(single)}.")
+        notes.append(f"Of one run only, so that nobody knows how lucky it was: {listed(single)}.")
     return notes
-
-
-def _listed(names: list[str]) -> str:
-    *before, last = names
-    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _after(rung: Rung) -> str:

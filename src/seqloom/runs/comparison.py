@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import groupby, product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
 from seqloom.config.parsing import as_yaml
@@ -16,6 +17,7 @@ from seqloom.errors import UserError
 from seqloom.keywords import hinted
 from seqloom.progress import about
 from seqloom.reports.ladder import Ladder, Rung
+from seqloom.runs import engine
 from seqloom.runs.contests import Contest, Entrant, ImageContest, PairContest, TextContest
 from seqloom.runs.engine import load, train_into
 from seqloom.runs.folder import RunFolder, locked
@@ -37,41 +39,49 @@ def compare(
     vary: Iterable[str] = (),
     seeds: int = 1,
     minutes: float | None = None,
+    command: str = "",
 ) -> Ladder:
-    """Train presets and YAML files on the terms of the first source, measure all, and write `out/report.html`.
+    """Train presets and YAML files on the same terms, measure all, and write `out/report.html`.
 
-    sources: folders of finished runs may be among them; these are measured as they are.
+    sources: folders of finished runs may be among them; these are measured as they are. On whose terms the others are
+        trained does not depend on the order: see `Contest.host`.
     settings: on top of each configuration, as for `train`.
     vary: `key=a,b,c` makes one rung of each source with each of the values; several make all combinations.
     seeds: with how many seeds each model is trained, from its configuration's on: means, how far they are apart, and
         which differences are noise. A model without chance in it is trained once.
     minutes: of training for all together, an equal share for each run that is trained by steps.
+    command: what the page says that it came of; this call, where nothing is given.
 
-    A run that is finished in `out` already is not trained again; one of another configuration is refused. The runs get
-    no page of their own: all that would be on it is measured once, for the one page.
+    A run that is finished in `out` already is not trained again; one of another configuration is refused.
     """
     if seeds < 1:
         raise UserError(f"seeds={seeds}: a model is trained with one seed at least")
+    settings, vary = listed_settings(settings), list(vary)
+    asked = {"settings": settings, "out": str(out), "tokens": tokens, "vary": vary, "seeds": seeds, "minutes": minutes}
+    command = command or _call(sources=list(map(str, sources)), **asked)
     out, said = Path(out), reporter or Silent()
-    settings, variations = listed_settings(settings), _variations(vary)
+    variations = _variations(vary)
     entrants = _entrants(sources, settings, variations)
     if all(entrant.run for entrant in entrants) and (settings or variations != [()] or seeds != 1):
         raise UserError("all of these runs are finished, and settings and seeds are for models that are to be trained")
     contest_class = _contest(entrants)
+    host = contest_class.host(entrants)
     processes = Processes.join(entrants[0].config.training.device)  # once for all trainings
     try:
-        configs = processes.first_alone(lambda: contest_class.on_equal_terms(entrants, tokens))
+        configs = processes.first_alone(lambda: contest_class.on_equal_terms(host, entrants, tokens))
         if processes.main and configs and (remark := remark_on_text(next(iter(configs.values())))):
             said.say(remark)
         configs = {name: kind_named(config.model.kind).settle(config) for name, config in configs.items()}
         with locked(out) if processes.main else nullcontext():
-            plan = _plan(entrants, _sharing(configs, minutes, seeds), out, seeds)
+            host_first = sorted(entrants, key=lambda entrant: entrant is not host)  # all are measured on its data
+            plan = _plan(host_first, _sharing(configs, minutes, seeds), out, seeds)
             expected = _expected(plan, said, processes)
             runs = _runs(plan, len(entrants), said, processes.main, Timetable(expected))
             name, first = next(runs)
             contest = contest_class(first)
             rungs = [contest.rung(name, first), *(contest.rung(name, trained) for name, trained in runs)]
-            ladder = contest.ladder([Rung.joined(list(same)) for _, same in groupby(rungs, lambda rung: rung.name)])
+            joined = {name: Rung.joined(list(same)) for name, same in groupby(rungs, lambda rung: rung.name)}
+            ladder = replace(contest.ladder([joined[entrant.name] for entrant in entrants]), command=command)
             if processes.main:
                 from seqloom.reports.ladder_page import write_ladder_page  # draws: matplotlib takes a second
 
@@ -82,10 +92,21 @@ def compare(
 
 
 def quickstart(
-    data: str, out: str | Path, reporter: Reporter | None = None, seeds: int = 1, minutes: float | None = None
+    data: str,
+    out: str | Path,
+    reporter: Reporter | None = None,
+    seeds: int = 1,
+    minutes: float | None = None,
+    command: str = "",
 ) -> Ladder:
     """The ladder of small models on a bundled text, or the user's own, in a few minutes for each seed."""
-    return compare(QUICK, data_settings(data), out, reporter=reporter, seeds=seeds, minutes=minutes)
+    settings = data_settings(data)
+    return compare(QUICK, settings, out, reporter=reporter, seeds=seeds, minutes=minutes, command=command)
+
+
+def _call(**arguments: Any) -> str:
+    """A comparison as Python asks for it."""
+    return f"seqloom.compare({', '.join(f'{name}={value!r}' for name, value in arguments.items() if value)})"
 
 
 def ladder_for(data: str | None) -> tuple[str, ...]:
@@ -254,10 +275,12 @@ def _runs(
             time = f" ({about(left)} left)" if left else ""
             reporter.say(f"model {number} of {models}: {name}: {said}{time}")
         folder = RunFolder(path)
-        if folder.finished:
-            if main and not given:
-                with locked(path):  # by nobody else; and what one that was killed here left is cleared
-                    pass
-            yield name, load(path, config.training.device)
-        else:
-            yield name, train_into(folder, config, goes_on=folder.begun, reporter=reporter, report=False)
+        if not folder.finished:
+            yield name, train_into(folder, config, goes_on=folder.begun, reporter=reporter)
+            continue
+        own = main and not given
+        with locked(path) if own else nullcontext():  # by nobody else; what one that was killed here left is cleared
+            trained = load(path, config.training.device)
+            if own and not (path / "report.html").is_file():
+                engine.write_report(trained)
+        yield name, trained

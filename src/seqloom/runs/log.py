@@ -95,9 +95,9 @@ def commands(trained: Trained) -> list[tuple[str, str]]:
     measured = ("Measure it", f"evaluate {run}" if held_out else f"evaluate {run} --source FILE")
     todo = [("Use it", kind.next_step.format(run=run)), measured]
     if trained.config.model.objectives:
-        key = "steps" if training.steps else "epochs"
-        longer = f"--set training.{key}={2 * (getattr(training, key) or 1):g}"
-        todo.append(("Train it for twice as long", f"train {run}/config.yaml --out {run} --resume {longer}"))
+        longer = f"steps={2 * training.steps}" if training.steps else f"epochs={2 * (training.epochs or 1):g}"
+        again = f"train {run}/config.yaml --out {run} --resume --set training.{longer}"
+        todo.append(("Train it for twice as long", again))
     if kind.contest is not None:
         todo.append(("Compare it with another model on the same data", f"compare {run} PRESET"))
     verbs = ", ".join(["evaluate", *trained.verbs])

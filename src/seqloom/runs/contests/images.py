@@ -11,9 +11,7 @@ from seqloom.config.schema.data import ImageData
 from seqloom.data.materials import prepare_images
 from seqloom.errors import UserError
 from seqloom.reports.ladder import Command, Ladder, Measure, Rung, Yardstick
-from seqloom.reports.numbers import compact
-from seqloom.runs.contests.contest import SIZE, SPEED, TIME, Contest, Entrant, machine, with_steps
-from seqloom.runs.log import TrainingLog
+from seqloom.runs.contests.contest import SIZE, SPEED, TIME, Contest, Entrant, machine, validated_often, with_steps
 
 LOG_PROB = Measure("log_prob", "log p", "nats per image", "higher", "log p\n/image", digits=4)
 MEASURES = (
@@ -44,22 +42,27 @@ class ImageContest(Contest):
     same_data = ("train", "valid", "valid_fraction", "size")
 
     @classmethod
-    def on_equal_terms(cls, entrants: Sequence[Entrant], tokens: int | None) -> dict[str, RunConfig]:
+    def on_equal_terms(cls, host: Entrant, entrants: Sequence[Entrant], tokens: int | None) -> dict[str, RunConfig]:
         """Each trains as long as its configuration says, or on `tokens` images, if it trains by steps."""
-        first = entrants[0]
-        data: ImageData = first.config.data
+        data: ImageData = host.config.data
+        size = len(prepare_images(data).train)
         equal = {}
         for entrant in entrants:
             own: ImageData = entrant.config.data
             if own.values != data.values:
                 raise UserError(
-                    f"{first.name!r} has pixels that are {data.values}, and {entrant.name!r} pixels that are "
+                    f"{host.name!r} has pixels that are {data.values}, and {entrant.name!r} pixels that are "
                     f"{own.values}: probabilities of different things do not compare; give both the same data.values"
                 )
-            update = {"data": data.model_copy(update={"batch_size": own.batch_size}), "seed": first.config.seed}
+            update = {"data": data.model_copy(update={"batch_size": own.batch_size}), "seed": host.config.seed}
             config = entrant.config.model_copy(update=update)
-            if tokens is not None and config.model.objectives:
-                config = with_steps(config, tokens / (own.batch_size * config.training.accumulate))
+            if config.model.objectives:
+                training, step = config.training, own.batch_size * config.training.accumulate
+                steps = training.steps or (training.epochs or 1) * size / step
+                if tokens is not None:
+                    config = with_steps(config, tokens / step, size / step)
+                else:
+                    config = validated_often(config, steps, size / step)
             if entrant.run is None:
                 equal[entrant.name] = config
         return equal
@@ -67,7 +70,7 @@ class ImageContest(Contest):
     def __init__(self, first: Any) -> None:
         super().__init__(first)
         images = prepare_images(first.config.data)
-        self.valid, self.training_images = images.valid, len(images.train)
+        self.valid, self.size = images.valid, len(images.train)
         self.methods: dict[str, str] = {}
 
     def rung(self, name: str, trained: Any) -> Rung:
@@ -80,26 +83,23 @@ class ImageContest(Contest):
             "log_prob": log_prob,
             "scoring_speed": len(self.valid) / (scored - began),
             "generation_speed": DRAWN / (time.perf_counter() - scored),
-            "images_seen": TrainingLog.of(trained.path).seen,
         }
         return self.measured(name, trained, values, samples, trained.bound)
 
     def ladder(self, rungs: Sequence[Rung]) -> Ladder:
         data: ImageData = self.first.config.data
         _, height, width = self.valid.shape
-        seen = [f"{rung.name} {compact(rung.values['images_seen'])}" for rung in rungs]
         return Ladder(
             title=f"The ladder on {self.corpus}",
             facts={
                 "Images": self.corpus,
-                "Number": f"{self.training_images:,} to train on, {len(self.valid):,} to validate",
+                "Number": f"{self.size:,} to train on, {len(self.valid):,} to validate",
                 "Pixels": f"{width}×{height}, {data.values}",
-                "Images seen in training": ", ".join(seen),
                 "Machine": machine(),
             },
             record={
                 "corpus": self.corpus,
-                "training_images": self.training_images,
+                "training_images": self.size,
                 "validation_images": len(self.valid),
                 "width": width,
                 "height": height,
@@ -112,6 +112,7 @@ class ImageContest(Contest):
             yardstick=BY_LOG_PROB,
             rungs=rungs,
             unit="image",
+            data="images",
             reference=("Held-out images", self.valid.first(DRAWN).images),
             notes=[LOG_PROB_NOTE, *self._bounds(rungs), *self.notes()],
             caption=("≥: a lower bound; " if any(rung.bound for rung in rungs) else "") + self.first.signature,

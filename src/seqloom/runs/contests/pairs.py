@@ -53,29 +53,30 @@ class PairContest(Contest):
     same_data = ("train", "valid", "valid_fraction", "source_field", "target_field", "target_list")
 
     @classmethod
-    def on_equal_terms(cls, entrants: Sequence[Entrant], tokens: int | None) -> dict[str, RunConfig]:
-        """As many target tokens for all as the first one sees; how many are in a batch stays each one's own."""
-        first = entrants[0].config
+    def on_equal_terms(cls, host: Entrant, entrants: Sequence[Entrant], tokens: int | None) -> dict[str, RunConfig]:
+        """As many target tokens for all; how many are in a batch stays each one's own."""
+        own = host.config
         new = {entrant.name: entrant.config for entrant in entrants if entrant.run is None}
         for name, config in new.items():
-            if config.model.copying.kind != "none" and first.target_text is not None:
+            if config.model.copying.kind != "none" and own.target_text is not None:
                 raise UserError(f"{name!r} copies, for which both sides need one tokeniser: add --set target_text=null")
         if not new:
             return {}
-        store, processes = prepare_pairs(first).train, Processes.join(first.training.device).world
-        budget = tokens or _budget(first, store, processes)
+        store, processes = prepare_pairs(own).train, Processes.join(own.training.device).world
+        budget = tokens or max(_budget(each.config, store, processes) for each in cls.asking(host, entrants))
         equal = {}
         for name, config in new.items():
-            data = first.data.model_copy(update={"batch_tokens": config.data.batch_tokens})
-            terms = {"text": first.text, "target_text": first.target_text, "data": data, "seed": first.seed}
-            steps = budget / _tokens_per_step(config, store, processes)
-            equal[name] = with_steps(config.model_copy(update=terms), steps)
+            data = own.data.model_copy(update={"batch_tokens": config.data.batch_tokens})
+            terms = {"text": own.text, "target_text": own.target_text, "data": data, "seed": own.seed}
+            step = _tokens_per_step(config, store, processes)
+            equal[name] = with_steps(config.model_copy(update=terms), budget / step, store.totals.target_tokens / step)
         return equal
 
     def __init__(self, first: Any) -> None:
         super().__init__(first)
         materials = prepare_pairs(first.config, first.tokenizer, first.target_tokenizer)
         self.training_pairs, self.valid = len(materials.train), list(materials.valid_corpus)
+        self.size = materials.train.totals.target_tokens
         self.pairs = grouped(self.valid)
         self.references = [list(pair.targets) for pair in self.pairs]
         self.tokenize = scoring_tokenizer(lines=[line for several in self.references for line in several])
@@ -140,6 +141,7 @@ class PairContest(Contest):
             yardstick=BY_BLEU,
             rungs=rungs,
             unit="target token",
+            data="pairs",
             rows=sources,
             row_title="Source",
             reference=("Reference", [reference for _, reference in examples]),

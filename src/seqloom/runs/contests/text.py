@@ -64,33 +64,37 @@ class TextContest(Contest):
     same_data = ("train", "valid", "valid_fraction", "unit", "field")
 
     @classmethod
-    def on_equal_terms(cls, entrants: Sequence[Entrant], tokens: int | None) -> dict[str, RunConfig]:
-        """As many tokens for all that train by steps as the first of these sees; batches stay each one's own."""
+    def on_equal_terms(cls, host: Entrant, entrants: Sequence[Entrant], tokens: int | None) -> dict[str, RunConfig]:
+        """As many tokens for all that train by steps; batches stay each one's own."""
         if all(entrant.run for entrant in entrants):
             return {}
-        first = entrants[0].config
-        text = {key: getattr(first.data, key) for key in (*cls.same_data, "test")}
+        own = host.config
+        text = {key: getattr(own.data, key) for key in (*cls.same_data, "test")}
         if text["valid"] is None and text["valid_fraction"] == 0:
             text["valid_fraction"] = TextData().valid_fraction  # n-grams need none held out, but a comparison does
-        equal = {}
-        for entrant in entrants:
-            data = entrant.config.data.model_copy(update=text)
-            config = entrant.config.model_copy(update={"text": first.text, "data": data, "seed": first.seed})
-            if config.model.objectives:
-                tokens = tokens or _budget(config)
-                config = with_steps(config, tokens / _tokens_per_step(config))
-            if entrant.run is None:
-                equal[entrant.name] = config
+
+        def on_terms(config: RunConfig) -> RunConfig:
+            data = config.data.model_copy(update=text)
+            return config.model_copy(update={"text": own.text, "data": data, "seed": own.seed})
+
+        equal = {entrant.name: on_terms(entrant.config) for entrant in entrants if entrant.run is None}
+        steppers = {name: config for name, config in equal.items() if config.model.objectives}
+        if steppers:
+            tokens = tokens or max(_budget(on_terms(entrant.config)) for entrant in cls.asking(host, entrants))
+            size = len(prepare_text(on_terms(own)).train)
+        for name, config in steppers.items():
+            step = _tokens_per_step(config)
+            equal[name] = with_steps(config, tokens / step, size / step)
         return equal
 
     def __init__(self, first: TrainedLanguageModel) -> None:
         super().__init__(first)
         held_out = held_out_text(first.data, test=False)
         if held_out is None:
-            raise UserError(f"{first.path} held no text out when it was trained: name another run first")
+            raise UserError(f"{first.path} held no text out when it was trained: name a run beside it that did")
         self.held_out = held_out
         materials = prepare_text(first.config, first.tokenizer)
-        self.valid, self.training_tokens = materials.validation(), len(materials.train)
+        self.valid, self.size = materials.validation(), len(materials.train)
         self.prompts = _prompts(first.tokenizer, self.valid)
         self.tokenizers: set[str] = set()
 
@@ -119,7 +123,7 @@ class TextContest(Contest):
             title=f"The ladder on {self.corpus}",
             facts={
                 "Corpus": self.corpus,
-                "Tokens": f"{self.training_tokens:,} to train on, {tokens:,} to validate",
+                "Tokens": f"{self.size:,} to train on, {tokens:,} to validate",
                 "Vocabulary": f"{tokenizer.size:,} ({tokenizer.kind})" if shared else "each model's own",
                 "Machine": machine(),
             },
@@ -127,7 +131,7 @@ class TextContest(Contest):
                 "corpus": self.corpus,
                 "tokenizer": tokenizer.kind,
                 "vocabulary_size": tokenizer.size,
-                "training_tokens": self.training_tokens,
+                "training_tokens": self.size,
                 "validation_tokens": tokens,
                 "unknown": unknown,
                 "prompts": self.prompts,
