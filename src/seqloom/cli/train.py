@@ -60,10 +60,10 @@ def train(
     if json:
         print_json({"folder": str(model.path), "parameters": model.parameters, **best})
         return
-    good = headline(model, best)
-    if not good:
+    if good := headline(model, best):
+        typer.echo(f"{model.path}: {good} at step {best['step']}")
+    else:
         unit = best.get("unit", "tokens")
         speed = f"{best['tokens_per_second']:,.0f} {unit}/s"
-        good = f"{best['tokens']:,} {unit} in {best['seconds']:.1f} s ({speed})"
-    typer.echo(f"{model.path}: {good}")
+        typer.echo(f"{model.path}: {best['tokens']:,} {unit} in {best['seconds']:.1f} s ({speed})")
     say(f"next: seqloom {kind_named(model.kind).next_step.format(run=model.path)}")

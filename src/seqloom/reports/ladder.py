@@ -14,7 +14,7 @@ from typing import Any
 from seqloom.errors import DataError
 from seqloom.metrics.seeds import LEVEL, Readings, welch
 from seqloom.reports.columns import Better, Column
-from seqloom.reports.numbers import significant, spread
+from seqloom.reports.numbers import rounded, significant, spread
 from seqloom.reports.pictures import Pixels
 
 Samples = Sequence[str] | Pixels
@@ -139,11 +139,6 @@ def listed(names: Sequence[str]) -> str:
     """Names in a sentence: a, b and c."""
     *before, last = names
     return f"{', '.join(before)} and {last}" if before else last
-
-
-def rounded(passes: float) -> float:
-    """Passes over the data as they are shown, two digits: batches of several sizes end at several tokens."""
-    return float(f"{passes:.2g}")
 
 
 def _mean_curve(curves: Sequence[Sequence[CurvePoint]]) -> list[CurvePoint]:

@@ -14,8 +14,8 @@ import numpy as np
 from seqloom.files import write_text
 from seqloom.metrics.seeds import LEVEL
 from seqloom.reports import html
-from seqloom.reports.ladder import PASSES, SECONDS, SEEN, Ladder, Rung, Samples, listed, rounded
-from seqloom.reports.numbers import MISSING, compact, duration, significant
+from seqloom.reports.ladder import PASSES, SECONDS, SEEN, Ladder, Rung, Samples, listed
+from seqloom.reports.numbers import MISSING, compact, duration, rounded, significant
 from seqloom.reports.pictures import inline_sheet
 from seqloom.reports.plots import learning_curves
 from seqloom.reports.style import svg
@@ -30,7 +30,8 @@ def write_ladder_page(ladder: Ladder, path: Path) -> None:
     notes = [html.element("p", note) for note in [*seeds_notes(ladder), *ladder.notes]]
     parts = [
         html.lead(lead(ladder)),
-        html.facts([*facts, ("Command", html.code(ladder.command))] if ladder.command else facts),
+        html.facts(facts),
+        html.facts([("Command", html.code(ladder.command))], class_="commands") if ladder.command else html.Markup(),
         html.section("The numbers", html.table("Model", names, ladder.columns()), *notes),
         html.section("Quality against cost", *_plots(ladder)),
         _samples(ladder),
@@ -57,14 +58,13 @@ def _linked(text: str, rung: Rung, folder: Path) -> str:
 def _terms(ladder: Ladder) -> dict[str, str]:
     """On what terms the models met, and when."""
     runs = [run for rung in ladder.rungs for run in rung.runs or [rung]]
+    seen, passes = ({rung.name: compact(rounded(rung.values[key])) for rung in ladder.rungs} for key in (SEEN, PASSES))
     now = datetime.now(UTC)
     return {
-        "Budget": _grouped({rung.name: f"{compact(rung.values[SEEN])} {ladder.unit}s" for rung in ladder.rungs}),
-        f"Passes over the {ladder.data}": _grouped(
-            {rung.name: compact(rounded(rung.values[PASSES])) for rung in ladder.rungs}
-        ),
+        f"Budget, {ladder.unit}s": _grouped(seen),
+        f"Passes over the {ladder.data}": _grouped(passes),
         "Seeds": ", ".join(map(str, sorted({run.seed for run in runs}))),
-        "Made": f"by seqloom {__version__} on {now:%Y-%m-%d} at {now:%H:%M} UTC",
+        "Made": f"by seqloom {__version__} on {now.day} {now:%B %Y, %H:%M} UTC",
     }
 
 
@@ -175,7 +175,7 @@ def _samples(ladder: Ladder) -> html.Markup:
     made += [(rung.name, rung.samples) for rung in ladder.rungs]
     sheets = [inline_sheet(samples, name) for name, samples in made if isinstance(samples, np.ndarray)]
     if sheets:
-        return html.section("What they draw", html.element("div", *sheets, class_="looks"))
+        return html.section("What they draw", html.element("div", *sheets, class_="sheets"))
     texts = [(name, list(map(str, samples))) for name, samples in made]
     if not any(several for _, several in texts):
         return html.Markup()

@@ -21,6 +21,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:,.{max(0, decimals)}f}"
 
 
+def rounded(value: float) -> float:
+    """A number of which two digits count: batches of several sizes end at several tokens."""
+    return float(f"{value:.2g}")
+
+
 def aligned(values: Sequence[float], digits: int = 3, most_decimals: int = 2) -> list[str]:
     """The numbers of one column: all with as many decimals as the smallest needs, so that their points line up."""
     decimals = shared_decimals(values, digits, most_decimals)

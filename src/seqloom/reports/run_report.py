@@ -33,7 +33,8 @@ def write_run_report(
     if figures:
         parts.append(html.facts((_words(name), _number(value)) for name, value in figures.items()))
     parts += [training, *sections]
-    parts.append(html.section("Configuration", html.element("pre", html.code(config_yaml))))
+    whole = [html.element("summary", "All of it, defaults included"), html.element("pre", html.code(config_yaml))]
+    parts.append(html.section("Configuration", html.element("details", *whole)))
     parts.append(html.commands(commands))
     write_text(Path(path), html.page(title, *parts))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.config import RunConfig
-from seqloom.reports.numbers import MISSING, compact, duration
+from seqloom.reports.numbers import MISSING, compact, duration, rounded
 from seqloom.runs.kind import kind_named
 from seqloom.runs.trained import Trained
 from seqloom.training import read_metrics
@@ -72,15 +72,14 @@ class TrainingLog:
 
 def headline(trained: Trained, best: Entry) -> str:
     """How good the model is, by its best validation; empty where nothing was held out."""
-    said = kind_named(trained.kind).headline(best)
-    return "" if said is None else f"{said} at step {best['step']}"
+    return kind_named(trained.kind).headline(best) or ""
 
 
 def in_a_sentence(trained: Trained) -> str:
     """What a run is, on what data, how long it was trained, and how good it is."""
     config, log = trained.config, TrainingLog.of(trained.path)
     what = config.description.partition(";")[0] or f"a model of kind {trained.kind}"  # ";" what a preset has by default
-    passes = compact(log.passes())
+    passes = compact(rounded(log.passes()))
     often = "" if passes == MISSING else f", {passes} {'pass' if passes == '1' else 'passes'} over it"
     good = headline(trained, log.best) or "nothing was held out to measure it on"
     return (
