@@ -80,11 +80,11 @@ class TextContest(Contest):
         equal = {entrant.name: on_terms(entrant.config) for entrant in entrants if entrant.run is None}
         steppers = {name: config for name, config in equal.items() if config.model.objectives}
         if steppers:
-            tokens = tokens or max(_budget(on_terms(entrant.config)) for entrant in cls.asking(host, entrants))
+            budget = tokens or max(_budget(on_terms(entrant.config)) for entrant in cls.asking(host, entrants))
             size = len(prepare_text(on_terms(own)).train)
-        for name, config in steppers.items():
-            step = _tokens_per_step(config)
-            equal[name] = with_steps(config, tokens / step, size / step)
+            for name, config in steppers.items():
+                step = _tokens_per_step(config)
+                equal[name] = with_steps(config, budget / step, size / step)
         return equal
 
     def __init__(self, first: TrainedLanguageModel) -> None:
