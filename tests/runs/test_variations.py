@@ -13,6 +13,11 @@ from seqloom.reports.ladder import Ladder
 pytestmark = pytest.mark.usefixtures("no_reports")
 
 
+@pytest.fixture(autouse=True)
+def _no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seqloom.reports.ladder_page.write_ladder_page", lambda ladder, path: None)
+
+
 def tiny(corpus_file: Path) -> list[str]:
     return [
         f"data.train={corpus_file}",
