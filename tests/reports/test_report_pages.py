@@ -227,6 +227,11 @@ def test_rungs_lead_to_the_pages_of_their_runs(ladder: Ladder, tmp_path: Path):
     assert "<dt>Seeds</dt><dd>0, 3, 4</dd>" in text
 
 
+def test_the_summary_names_no_winner_among_equals(ladder: Ladder, change):
+    rungs = [change(ladder.rungs[3], perplexity=0.5), ladder.rungs[0], change(ladder.rungs[4], perplexity=0.5)]
+    assert lead(replace(ladder, rungs=rungs)) == "LSTM and GRU come out level: perplexity 0.500."
+
+
 def test_the_summary_of_rungs_that_all_fail_says_so(ladder: Ladder, change):
     rungs = [change(rung, perplexity=math.inf) for rung in ladder.rungs]
     assert "smoothing" in lead(replace(ladder, rungs=rungs))

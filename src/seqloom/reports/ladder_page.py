@@ -89,6 +89,9 @@ def _winner(ladder: Ladder) -> str:
     if not finite:
         return yardstick.failed
     best, *others = finite
+    level = [rung for rung in finite if ladder.value(rung) == ladder.value(best)]
+    if len(level) > 1:
+        return f"{listed([rung.name for rung in level])} come out level: {yardstick.score.format(ladder.shown(best))}."
     score = yardstick.score.format(ladder.shown(best)) + _after(best)
     if len(ladder.rungs) == 1:
         return f"{best.name} {yardstick.alone} {score}."
