@@ -19,6 +19,8 @@ import typer
 
 from seqloom.cli import main
 from seqloom.config import RunConfig
+from seqloom.config.schema.admission import parts
+from seqloom.kinds import kind_names
 from seqloom.runs import kind
 
 torch.set_num_threads(1)  # the tests' models are tiny: more threads would only wait for each other
@@ -49,15 +51,24 @@ def _verbs_made_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _kinds_put_back() -> Iterator[None]:
-    """Kinds of models that a module of tests registers are forgotten at its end."""
-    part = RunConfig.model_fields["model"]
-    annotation, known = part.annotation, dict(kind._KINDS)
+    """Kinds of models and layers that a module of tests registers are forgotten at its end."""
+    fields = [
+        (schema, field, field.annotation) for schema in parts(RunConfig) for field in schema.model_fields.values()
+    ]
+    objectives = {model: model.objectives for model in RunConfig.model_parts()}
+    assert kind_names()  # ours are there
+    known = dict(kind._KINDS)
     yield
-    if part.annotation is not annotation:
-        part.annotation = annotation
+    changed = {schema for schema, field, annotation in fields if field.annotation is not annotation}
+    if changed:
+        for _, field, annotation in fields:
+            field.annotation = annotation
+        for model, before in objectives.items():
+            model.objectives = before
         kind._KINDS.clear()
         kind._KINDS.update(known)
-        RunConfig.model_rebuild(force=True)
+        for schema in reversed(list(parts(RunConfig))):
+            schema.model_rebuild(force=True)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ DOCS = ROOT / "docs"
 CHINESE = ROOT / "README.zh.md"
 PAGES = [ROOT / "README.md", CHINESE, *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# (\w+\.py)\n")
 LINK = re.compile(r"(?P<image>!?)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 TINY = ["training.steps=2", "training.device=cpu"]
 SHORT = {
@@ -111,7 +112,10 @@ def test_what_a_page_shows_runs(
         for block in shown:
             if not block.tested:
                 continue
-            if block.language == "python":
+            if name := FILE.match(block.body):  # for the reader to write, and for a command to take
+                Path(name[1]).write_text(block.body, encoding="utf-8")
+                monkeypatch.delitem(sys.modules, Path(name[1]).stem, raising=False)
+            elif block.language == "python":
                 exec(compile(block.body, str(page), "exec", dont_inherit=True), names)
             for command in block.commands if block.language == "console" else []:
                 assert run(command, monkeypatch, standard_input) == 0, command

@@ -28,9 +28,11 @@ from seqloom.cli import (
     words,
 )
 from seqloom.cli.options import Verbs
+from seqloom.cli.program import Program, with_plugins
 
 app = Verbs(
     name="seqloom",
+    cls=Program,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -55,7 +57,7 @@ def _compare_checksums(wanted: bool) -> None:
 @app.callback()
 def seqloom(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     checksums: Annotated[
         bool,
@@ -97,3 +99,9 @@ app.add_typer(images.app, name="images")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(presets.app, name="presets")
 app.command()(corpora.corpora)
+
+WITHOUT_MODELS = (stats.stats, corpora.corpora, presets.copy, importing.import_file)
+for verbs in (app, words.app, images.app, inspect.app, presets.app):
+    for command in verbs.registered_commands:
+        if command.callback is not None and command.callback not in WITHOUT_MODELS:
+            command.callback = with_plugins(command.callback)

@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from seqloom.config.parsing import LARGEST, parse_yaml
+from seqloom.config.schema.admission import choices, kinds_of
 from seqloom.config.schema.base import Schema
 from seqloom.config.schema.run import RunConfig, with_usual_parts
 from seqloom.errors import ConfigError, did_you_mean, quoted, shown
@@ -172,16 +173,10 @@ def _is_number(text: str) -> bool:
     return text.lower() not in ("nan", "inf", "-inf", "infinity")
 
 
-def _choices(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [choice for argument in get_args(annotation) for choice in _choices(argument)]
-
-
-def _choose(choices: Sequence[type[BaseModel]], kind: Any) -> type[BaseModel] | None:
-    if len(choices) == 1:
-        return choices[0]
-    return next((choice for choice in choices if kind in get_args(choice.model_fields["kind"].annotation)), None)
+def _choose(several: Sequence[type[BaseModel]], kind: Any) -> type[BaseModel] | None:
+    if len(several) == 1:
+        return several[0]
+    return next((choice for choice in several if kind in kinds_of(choice)), None)
 
 
 def _class_at(tree: Tree, keys: Sequence[str]) -> type[BaseModel] | None:
@@ -194,7 +189,7 @@ def _class_at(tree: Tree, keys: Sequence[str]) -> type[BaseModel] | None:
         field = schema.model_fields[key]
         part = part.get(key) if isinstance(part, dict) else None
         usual = getattr(field.default, "kind", None)
-        schema = _choose(_choices(field.annotation), part.get("kind", usual) if isinstance(part, dict) else usual)
+        schema = _choose(choices(field.annotation), part.get("kind", usual) if isinstance(part, dict) else usual)
     return schema
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from seqloom.runs.comparison import compare, quickstart
 from seqloom.runs.engine import load, train
-from seqloom.runs.kind import kind_named, kind_names, register, register_modules
+from seqloom.runs.kind import kind_named, kind_names, register_modules
+from seqloom.runs.plugins import register
 
 register_modules(
     {

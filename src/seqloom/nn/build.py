@@ -19,12 +19,15 @@ from seqloom.nn.encoders import (
 )
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.feedforward import FeedForward
+from seqloom.nn.own import LAYERS
 from seqloom.nn.recurrent import Recurrent
 from seqloom.nn.transformer import Transformer
 
 
 def build_features(config: language.FeaturesConfig, input_size: int) -> FeatureLayer:
     """The feature layer of a configuration, reading vectors of `input_size`."""
+    if own := LAYERS.get(type(config)):
+        return own(config, input_size)
     match config:
         case language.AverageFeatures():
             return Average(input_size)
@@ -42,6 +45,8 @@ def build_features(config: language.FeaturesConfig, input_size: int) -> FeatureL
 
 def build_encoder(config: seq2seq.EncoderConfig, input_size: int) -> Encoder:
     """The encoder of a configuration, reading vectors of `input_size`."""
+    if own := LAYERS.get(type(config)):
+        return own(config, input_size)
     match config:
         case seq2seq.RecurrentEncoderConfig():
             return RecurrentEncoder(config, input_size)
@@ -55,6 +60,8 @@ def build_encoder(config: seq2seq.EncoderConfig, input_size: int) -> Encoder:
 
 def build_decoder(config: seq2seq.DecoderConfig, input_size: int, memory_size: int) -> Decoder:
     """The decoder of a configuration, reading vectors of `input_size` and a memory of vectors of `memory_size`."""
+    if own := LAYERS.get(type(config)):
+        return own(config, input_size, memory_size)
     match config:
         case seq2seq.RecurrentDecoderConfig():
             if isinstance(config.attention, seq2seq.NoAttention):

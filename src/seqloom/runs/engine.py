@@ -22,6 +22,7 @@ from seqloom.runs.assets import Assets
 from seqloom.runs.folder import RunFolder, check_unchanged, locked
 from seqloom.runs.kind import Kind, Work, kind_named
 from seqloom.runs.log import commands, in_a_sentence
+from seqloom.runs.plugins import load_plugin
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
 from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
@@ -34,12 +35,16 @@ MAY_CHANGE = ("training.", "objective.", "engine.", "description", "data.train",
 
 
 @hinted()
-def load(path: str | Path, device: str = "auto", checksums: bool = True) -> Trained:
+def load(path: str | Path, device: str = "auto", checksums: bool = True, plugins: Iterable[str | Path] = ()) -> Trained:
     """The model of a run folder, with its best weights.
 
     checksums: whether to compare the checksums of all files, which takes a moment for large ones. What a file holds is
     validated in any case.
+    plugins: Python files, installed plugins or modules that register what the run has of its own; no run imports them
+    by itself.
     """
+    for plugin in plugins:
+        load_plugin(plugin)
     with _comparing(checksums):
         folder = RunFolder.open(path)
     with _comparing(False):  # runs inside this one were looked at with it
@@ -84,6 +89,7 @@ def train_into(
 ) -> Trained:
     """Train into a folder that is free, or whose run goes on."""
     if goes_on:
+        folder.check_plugins()
         config = load_config(folder.config.model_dump(mode="json"), settings)
         may_change = (*MAY_CHANGE, *(f"model.{key}" for key in config.model.may_change))
         advice = "that stays as it was; train anew into another --out"

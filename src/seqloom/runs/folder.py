@@ -20,13 +20,14 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from seqloom.arrays import check_seal
 from seqloom.config import RunConfig, load_config, save_config
+from seqloom.config.schema.admission import admitted, known_kinds
 from seqloom.data.places import Names, depends_on_place, found, is_here, located, named, renamed
 from seqloom.errors import CheckpointError, UserError
 from seqloom.files import atomic_folder, checksum, clear_unfinished, disk_errors, read_sealed, write_sealed
@@ -55,6 +56,8 @@ class Manifest:
     stood: list[str] = field(default_factory=list)
     """The folder in which training was started, seen from the run's and then as it is, where names of data are relative
     to it."""
+    plugins: dict[str, str] = field(default_factory=dict)
+    """The kinds of layers and models that are not part of this package, each with the module that has it."""
     seqloom: str = __version__
 
     @classmethod
@@ -65,7 +68,8 @@ class Manifest:
             known = manifest.state in ("beginning", "training", "finished")
             inside = all(_is_inside(name) and isinstance(manifest.sha256[name], str) for name in manifest.sha256)
             places = isinstance(manifest.stood, list) and all(isinstance(place, str) for place in manifest.stood)
-            if not known or not inside or not places or not isinstance(manifest.data, dict):
+            texts = isinstance(manifest.data, dict) and _are_texts(manifest.plugins)
+            if not known or not inside or not places or not texts:
                 raise ValueError("it lists what no run has")
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"{path} is no manifest of a run ({error}): train again") from None
@@ -144,6 +148,7 @@ class RunFolder:
     @cached_property
     def config(self) -> RunConfig:
         """The configuration, checked again, with its data named as one finds it from here."""
+        self.check_plugins()
         known = self.manifest if self.manifest_file.is_file() else Manifest("beginning")
         return found(load_config(self.config_file), self._places(known), known.data, self.path)
 
@@ -194,9 +199,10 @@ class RunFolder:
             here = os.path.realpath(".")
             stood = [os.path.relpath(here, os.path.realpath(self.path)), here]
         # Killed between the next two, the configuration is the old one or the new one, and no checksum says which.
-        self._write(Manifest("training" if self.begun else "beginning", data, assets, stood))
+        plugins = admitted(config)
+        self._write(Manifest("training" if self.begun else "beginning", data, assets, stood, plugins))
         save_config(config, self.config_file)
-        self._write(Manifest("training", data, self._checksums([self.config_file]) | assets, stood))
+        self._write(Manifest("training", data, self._checksums([self.config_file]) | assets, stood, plugins))
 
     def finish(self, stages: Iterable[str] = ()) -> None:
         """Training came to its end: list all weights too, those of stages in folders of their own among them."""
@@ -204,7 +210,7 @@ class RunFolder:
         for folder in (self.path / stage for stage in stages):
             files.append(folder / MANIFEST if (folder / MANIFEST).is_file() else folder / WEIGHTS)
         known = self.manifest
-        self._write(Manifest("finished", known.data, self._checksums(files) | known.sha256, known.stood))
+        self._write(replace(known, state="finished", sha256=self._checksums(files) | known.sha256))
 
     def check(self) -> None:
         """Refuse a run of which a file, or one of a run inside it, is not what was written."""
@@ -221,6 +227,17 @@ class RunFolder:
         """Refuse weights that no manifest lists yet, and that are not what was written."""
         if not self.finished and self.weights_file.is_file():
             check_seal(self.weights_file)
+
+    def check_plugins(self) -> None:
+        """Refuse a run that has something of a plugin which nobody registered: a run never imports code by itself."""
+        known = known_kinds()
+        for kind, home in self.manifest.plugins.items():
+            if kind not in known:
+                plugin = home if "." in home else f"{home}.py"
+                raise CheckpointError(
+                    f"the run in {self.path} asks for the plugin {home!r}, which has its {kind!r}: give it again with "
+                    f"--plugin {plugin} (in Python: load(..., plugins=[{plugin!r}]), or import it first)"
+                )
 
     def check_data(self, data: dict[str, str]) -> None:
         """Refuse to go on with other data than before."""
@@ -296,6 +313,10 @@ def _copy(source: RunFolder, target: Path) -> None:
         shutil.copyfile(source.path / name, target / name)
     for run in source.inner:
         _copy(run, target / run.path.relative_to(source.path))
+
+
+def _are_texts(plugins: Any) -> bool:
+    return isinstance(plugins, dict) and all(isinstance(home, str) for home in plugins.values())
 
 
 def _is_inside(name: str) -> bool:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from torch import nn
 
 from seqloom.config import RunConfig
+from seqloom.config.schema.admission import admit
 from seqloom.config.schema.base import ModelPart
 from seqloom.config.schema.data import TextData
+from seqloom.config.schema.language import LanguageModelConfig
 from seqloom.data.materials import with_unit
 from seqloom.errors import ConfigError
 from seqloom.reports.html import Markup
@@ -123,7 +125,7 @@ _KINDS: dict[str, Kind[Any, Any, Any] | str] = {}
 
 def register(kind: Kind[Any, Any, Any]) -> None:
     """Make a kind known that is not part of this package: configurations may name it, and every verb takes its runs."""
-    RunConfig.admit(kind.config)
+    admit(kind.config, LanguageModelConfig)
     _KINDS[kind.config.model_fields["kind"].default] = kind
 
 

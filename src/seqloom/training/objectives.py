@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -59,6 +59,9 @@ class Objective(nn.Module, ABC):
     It is a module: parameters of its own (a critic, a learned baseline) are optimised, averaged over processes and kept
     in checkpoints like those of the model.
     """
+
+    trains: ClassVar[tuple[str, ...]] = ("language",)
+    """Of an objective that is registered: the kinds of models that it fits. Ours are named by the models' parts."""
 
     def __init__(self, config: Any, context: Context | None = None) -> None:
         super().__init__()

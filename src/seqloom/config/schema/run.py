@@ -102,14 +102,6 @@ class RunConfig(Schema):
     engine: EngineConfig = LocalEngine()
     """Where n-grams are counted; `engine=spark` is short for `engine.kind=spark`."""
 
-    @classmethod
-    def admit(cls, model: type[ModelPart]) -> None:
-        """Let configurations name a kind of model that is not part of this package; one of the same name gives way."""
-        name = model.model_fields["kind"].default
-        others = [part for part in cls.model_parts() if part.model_fields["kind"].default != name]
-        cls.model_fields["model"].annotation = reduce(or_, (*others, model))
-        cls.model_rebuild(force=True)
-
     @field_validator("engine", mode="before")
     @classmethod
     def named_engine(cls, value: Any) -> Any:

@@ -22,6 +22,7 @@ from seqloom.nn.output.proposals import NgramNoise, nothing_seen
 from seqloom.nn.output.sampled import NegativeSampling, NoiseContrastive, SampledOutput, SampledSoftmax
 from seqloom.nn.output.softmax import Softmax
 from seqloom.nn.output.tree import TreeSoftmax, tree_bias
+from seqloom.nn.own import LAYERS
 from seqloom.text.codes import balanced_codes, huffman_codes, vector_codes
 
 SAMPLED: dict[str, Callable[..., SampledOutput]] = {
@@ -45,6 +46,8 @@ def layout_of(
     takes them, where it asks for noise by one. Biases are among it: a model begins as the distribution of the words,
     which a learning rate fit for the weights would take long to find.
     """
+    if type(config) in LAYERS:
+        return {"bias": unigram_noise(counts, 1.0).log().float()}
     match config.kind:
         case "softmax":
             return {"bias": unigram_noise(counts, 1.0).log().float()}
@@ -98,6 +101,8 @@ def _build(
     config: OutputConfig, input_size: int, words: int, layout: OutputLayout, embedding: nn.Parameter
 ) -> OutputLayer:
     known = partial(_known, layout)
+    if own := LAYERS.get(type(config)):
+        return own(config, input_size, words, known("bias", torch.float32, words), embedding)
     match config.kind:
         case "softmax":
             bias = known("bias", torch.float32, words)

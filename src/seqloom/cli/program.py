@@ -1,0 +1,69 @@
+"""What all verbs share: mistakes are told in one style, and verbs that take models take plugins."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from seqloom.errors import UserError
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # of click, or of the copy of it that typer carries
+Plugins = Annotated[
+    list[str],
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py",
+        help="A Python file, or an installed plugin, that registers layers or models of your own; may be repeated.",
+    ),
+]
+
+
+class Program(TyperGroup):
+    """The tree of verbs. A verb or an option that does not exist is told as every other mistake: in one line."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _told_as_ours("seqloom"):
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, context: Any) -> Any:
+        with _told_as_ours(" ".join(["seqloom", *getattr(context, "_protected_args", [])])):
+            return super().invoke(context)
+
+
+@contextmanager
+def _told_as_ours(verb: str) -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group of verbs alone: its help is the answer
+            raise
+        said = re.sub(r"\.? (Did you mean.*\?)$", r" (\1)", error.format_message().rstrip("."))
+        said = re.sub(r"^Invalid value for '(.+?)': (Value error, )?", r"\1: ", said)
+        said = re.sub(r"(^|\(|: )[A-Z](?=[a-z])", lambda begin: begin[0].lower(), said)
+        raise UserError(f"{said}; see {error.ctx.command_path if error.ctx else verb} --help") from None
+
+
+def with_plugins(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """A verb with an option --plugin, whose modules are imported before it begins."""
+
+    @wraps(verb)
+    def loading(*, plugin: list[str], **options: Any) -> Any:
+        if plugin:
+            from seqloom.runs.plugins import load_plugin
+
+            for name in plugin:
+                load_plugin(name)
+        return verb(**options)
+
+    signature = inspect.signature(verb, eval_str=True)
+    extra = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=[], annotation=Plugins)
+    loading.__signature__ = signature.replace(parameters=[*signature.parameters.values(), extra])  # type: ignore[attr-defined]
+    loading.__annotations__ = inspect.get_annotations(verb, eval_str=True) | {"plugin": Plugins}
+    return loading
