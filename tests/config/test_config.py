@@ -98,6 +98,13 @@ def test_scientific_notation_is_a_number() -> None:
         ("model.feature.kind=gru", r"unknown key 'model\.feature' \(did you mean 'features'\?\)"),
         ("model.features.kind=grru", r"model\.features\.kind: 'grru' .*did you mean 'gru'"),
         ("model.features.sizee=3", r"unknown key 'model\.features\.sizee' \(did you mean 'size'\?\)"),
+        ("learning_rate=1", r"unknown key 'learning_rate' \(did you mean 'training\.optimizer\.learning_rate'\?\)"),
+        ("epochs=1", r"unknown key 'epochs' \(did you mean 'training\.epochs'\?\)"),
+        ("model.learning_rat=1", r"'model\.learning_rat' \(did you mean 'training\.optimizer\.learning_rate'\?\)"),
+        ("optimizer.kind=sgd", r"unknown key 'optimizer' \(did you mean 'training\.optimizer'\?\)"),
+        ("model.size=3", r"'model\.size' \(did you mean 'model\.embedding\.size' or 'model\.features\.size'\?\)"),
+        ("batchsize=3", r"unknown key 'batchsize' \(did you mean 'data\.batch_size'\?\)"),
+        ("model.kind=gru", r"model\.kind: 'gru' is not one of the kinds \(did you mean model\.features\.kind=gru\?\)"),
         ("data.batch_size=-1", r"data\.batch_size: .*greater than or equal to 1 \(got -1\)"),
         ("data.batch_size=many", r"data\.batch_size: .*integer"),
         ("data=3", r"data: .*\(got 3\)"),
@@ -119,6 +126,15 @@ def test_scientific_notation_is_a_number() -> None:
 def test_a_wrong_setting_is_explained(setting: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config("lstm", [setting])
+
+
+def test_a_key_at_another_depth_is_found_in_files_too(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("model: {kind: ngram, learning_rate: 1, ordr: 3}\n")
+    with pytest.raises(ConfigError) as told:
+        load_config(path)
+    assert "'model.learning_rate' (did you mean 'training.optimizer.learning_rate'?)" in str(told.value)
+    assert "'model.ordr' (did you mean 'order'?)" in str(told.value)
 
 
 def test_heads_must_divide_the_size() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -10,6 +11,7 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from seqloom.config.parsing import LARGEST, parse_yaml
 from seqloom.config.schema.admission import choices, kinds_of
@@ -20,6 +22,7 @@ from seqloom.files import write_text
 
 PRESETS = Path(__file__).parent.parent / "presets"
 MOST_PROBLEMS = 8  # told at once
+MOST_MEANT = 3  # keys of one name, as a hint
 Tree = dict[str, Any]
 Setting = str | tuple[str, Any]
 """`key=value`, or a dotted key and its value."""
@@ -197,6 +200,37 @@ def _fields(schema: type[BaseModel] | None) -> set[str]:
     return set(schema.model_fields) if schema else set()
 
 
+def known_keys(tree: Tree) -> dict[str, FieldInfo]:
+    """All keys that a configuration of the kinds in `tree` has, from the top to the bottom, by their dotted names."""
+    found: dict[str, FieldInfo] = {}
+    places: list[list[str]] = [[]]
+    while places:
+        place = places.pop(0)
+        schema = _class_at(tree, place)
+        for name, field in schema.model_fields.items() if schema else ():
+            found[".".join([*place, name])] = field
+            if choices(field.annotation):
+                places.append([*place, name])
+    return found
+
+
+def _kinds(field: FieldInfo) -> set[str]:
+    return {kind for choice in choices(field.annotation) for kind in kinds_of(choice)}
+
+
+def _nearest(keys: Sequence[str], tree: Tree) -> str:
+    """What an unknown key was meant to be: one of the same name elsewhere, or of a similar name here, or elsewhere."""
+    last, here = keys[-1], _fields(_class_at(tree, keys[:-1]))
+    names: dict[str, list[str]] = {}
+    for path in known_keys(tree):
+        names.setdefault(path.rpartition(".")[2], []).append(path)
+    similar = difflib.get_close_matches(last, here, n=1) or difflib.get_close_matches(last, names, n=1, cutoff=0.75)
+    if last not in names and (not similar or similar[0] in here):
+        return did_you_mean(last, here)
+    meant = names[last if last in names else similar[0]][:MOST_MEANT]
+    return f" (did you mean {' or '.join(map(repr, meant))}?)"
+
+
 def _explain(problem: Any, tree: Tree) -> str:
     """One pydantic error in words: the dotted key, what is wrong, what was meant perhaps."""
     keys: list[str] = []
@@ -207,11 +241,13 @@ def _explain(problem: Any, tree: Tree) -> str:
             keys.append(str(part))
     key = ".".join(keys) or "top level"
     if problem["type"] == "extra_forbidden":
-        return f"unknown key {shown(key)}{did_you_mean(keys[-1], _fields(_class_at(tree, keys[:-1])))}"
+        return f"unknown key {shown(key)}{_nearest(keys, tree)}"
     if problem["type"] == "union_tag_invalid":
         expected = problem["ctx"]["expected_tags"].replace("'", "").split(", ")
         tag = str(problem["ctx"]["tag"])
-        return f"{key}.kind: {shown(tag)} is not one of the kinds{did_you_mean(tag, expected)}"
+        elsewhere = [path for path, field in known_keys({}).items() if tag in _kinds(field) and path != key]
+        hint = f" (did you mean {elsewhere[0]}.kind={tag}?)" if elsewhere else did_you_mean(tag, expected)
+        return f"{key}.kind: {shown(tag)} is not one of the kinds{hint}"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem["input"]
     got = "" if isinstance(given, dict | Schema) else f" (got {shown(given)})"
