@@ -6,9 +6,13 @@ python scripts/make_configuration_page.py --check    fail when the page is not w
 
 from __future__ import annotations
 
+import ast
+import inspect
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from functools import cache
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -35,7 +39,8 @@ mine.yaml
 $ seqloom train mine.yaml --set data.train=my.txt --set training.steps=200 --set model.features.size=128 --out runs/mine
 ```
 
-- An unknown key is refused, with the nearest known one as a hint; so is a value out of range.
+- An unknown key is refused, with the nearest known one as a hint, at whatever depth it is (`learning_rate` is
+  `training.optimizer.learning_rate`); so is a value out of range.
 - A value is read as YAML: `--set data.train=[a.txt,b.txt]` is a list, `--set data.valid=null` is no file.
 - A setting that changes a `kind` drops the keys of the old kind that the new one does not have.
 - `training.steps` takes the place of `training.epochs`, and the other way round: exactly one of them is set (a
@@ -59,7 +64,7 @@ def sections(schema: type[BaseModel], path: str) -> Iterator[str]:
     level = "##" if not path or path.count(".") < 1 else "###"
     simple = plain_fields(schema)
     if simple:
-        yield heading(level, path or "top level", schema) + table(path, simple)
+        yield heading(level, path or "top level", schema) + table(path, schema)
     yield from sections_below(schema, path)
 
 
@@ -80,7 +85,7 @@ def sections_below(schema: type[BaseModel], path: str) -> Iterator[str]:
 def optional(path: str, field: FieldInfo) -> str:
     """A part that is not there unless it is given, and then is like another that has been described."""
     level = "##" if "." not in path else "###"
-    said = one_line(field.description or "")
+    said = one_line(meanings(RunConfig)[path])
     return f"{level} `{path}`\n\n{said} Not set unless it is given; its keys are those of `text`."
 
 
@@ -100,12 +105,24 @@ def alternatives(path: str, choices: list[type[BaseModel]], usual: Any) -> str:
         names = ", ".join(f"`{choice.model_fields['kind'].default}`" for choice in alike)
         lines.append(f"**{names}**" + (f" – {said}" if said else "") + "\n")
         if plain_fields(alike[0]):
-            lines.append(table(path, plain_fields(alike[0])) + "\n")
+            lines.append(table(path, alike[0]) + "\n")
     return "\n".join(lines).rstrip()
 
 
 def explained(schema: type[BaseModel]) -> str:
-    return one_line(schema.model_fields["kind"].description or "")
+    return one_line(meanings(schema).get("kind", ""))
+
+
+@cache
+def meanings(schema: type[BaseModel]) -> dict[str, str]:
+    """The docstring under each key of a part; not read when seqloom runs, for that takes a tenth of a second."""
+    inherited = meanings(schema.__base__) if issubclass(schema.__base__ or object, BaseModel) else {}
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(schema))).body
+    own = {}
+    for key, said in pairwise(getattr(definition, "body", [])):
+        if isinstance(key, ast.AnnAssign) and isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant):
+            own[key.target.id] = inspect.cleandoc(said.value.value)
+    return inherited | own
 
 
 def own_fields(schema: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -119,11 +136,11 @@ def plain_fields(schema: type[BaseModel]) -> dict[str, FieldInfo]:
     return {name: field for name, field in own_fields(schema).items() if not parts(field)}
 
 
-def table(path: str, fields: dict[str, FieldInfo]) -> str:
+def table(path: str, schema: type[BaseModel]) -> str:
     rows = ["| key | values | default | meaning |", "|---|---|---|---|"]
-    for name, field in fields.items():
+    for name, field in plain_fields(schema).items():
         key = f"{path}.{name}".lstrip(".")
-        meaning = one_line(field.description or "").replace("|", "\\|")
+        meaning = one_line(meanings(schema).get(name, "")).replace("|", "\\|")
         rows.append(f"| `{key}` | {values(field)} | {default(field)} | {meaning} |")
     return "\n".join(rows)
 
@@ -175,7 +192,7 @@ def limits(bounds: Iterable[Any]) -> list[str]:
 def default(field: FieldInfo) -> str:
     value = field.default
     if field.is_required():
-        return "to be given"
+        return "required"
     if value is None or value == "":
         return "–"
     if isinstance(value, bool):

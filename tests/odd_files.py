@@ -173,6 +173,9 @@ TEXTS = [
     OddFile("text", "UTF-16", "a.txt", lambda: "a b\n".encode("utf-16"), "line 1: not UTF-8 .* iconv -f utf-16"),
     OddFile("text", "Latin-1 after UTF-8", "a.txt", lambda: "é\n".encode() + b"\xe9\n", "line 2: not UTF-8"),
     OddFile("text", "a surrogate in UTF-8", "a.txt", always(b"a \xed\xa0\x80 b\n"), "line 1: not UTF-8"),
+    OddFile("text", "a PNG image", "a.txt", lambda: saved("L", 7, "PNG"), r"is binary \(a PNG image\), not text"),
+    OddFile("text", "a PDF document", "a.txt", always(b"%PDF-1.7\n%\xe2\xe3\n"), r"is binary \(a PDF document\)"),
+    OddFile("text", "bytes of a program", "a.txt", always(b"ab\n\x7f\0\xff\n"), r"is binary \(it holds zero bytes\)"),
 ]
 
 DEEP = b"[" * 100_000

@@ -245,6 +245,15 @@ def test_the_configuration_page_is_up_to_date() -> None:
     assert subprocess.run(command, capture_output=True, text=True).stderr == ""
 
 
+def test_the_configuration_page_says_what_is_required() -> None:
+    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    assert "Undefined" not in page
+    assert re.search(r"^\| `text\.path` \| text \| required \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| `[\w.]+` \|.*\| ([^|]*) \|$", page, re.MULTILINE)
+    assert len(rows) > 300
+    assert sum(not row.strip() for row in rows) <= 2  # what a key means is said beside it
+
+
 def test_formulas_become_mathml() -> None:
     pytest.importorskip("latex2mathml")
     sys.path.insert(0, str(ROOT / "scripts"))

@@ -30,9 +30,11 @@ def main() -> None:
     try:
         _listen()
         _write_anything()
+        from seqloom.cli import completion
         from seqloom.cli.app import app
 
-        app()
+        completion.prepare()
+        app(prog_name="seqloom")
     except SeqloomError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:  # before typer was there

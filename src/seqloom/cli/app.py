@@ -10,6 +10,7 @@ import typer
 from seqloom.cli import (
     anneal,
     compare,
+    completion,
     corpora,
     embed,
     evaluate,
@@ -23,6 +24,7 @@ from seqloom.cli import (
     presets,
     quickstart,
     score,
+    show,
     stats,
     train,
     words,
@@ -83,6 +85,7 @@ def seqloom(
 
 app.command()(quickstart.quickstart)
 app.command()(train.train)
+app.command()(show.show)
 app.command()(generate.generate)
 app.command()(score.score)
 app.command()(evaluate.evaluate)
@@ -99,8 +102,9 @@ app.add_typer(images.app, name="images")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(presets.app, name="presets")
 app.command()(corpora.corpora)
+app.command()(completion.completion)
 
-WITHOUT_MODELS = (stats.stats, corpora.corpora, presets.copy, importing.import_file)
+WITHOUT_MODELS = (completion.completion, stats.stats, corpora.corpora, presets.copy, importing.import_file)
 for verbs in (app, words.app, images.app, inspect.app, presets.app):
     for command in verbs.registered_commands:
         if command.callback is not None and command.callback not in WITHOUT_MODELS:

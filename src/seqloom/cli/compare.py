@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seqloom.cli.completion import sources as sources_there
 from seqloom.cli.naming import Data, Misnamed, models_and_data
 from seqloom.cli.options import Json, Settings, first_process, print_json, typed
 
@@ -32,7 +33,9 @@ def compare(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PRESET|FILE.yaml|RUN|DATA", help="What to compare, or on what; the whole ladder if no models."
+            metavar="PRESET|FILE.yaml|RUN|DATA",
+            help="What to compare, or on what; the whole ladder if no models.",
+            autocompletion=sources_there,
         ),
     ] = None,
     data: Data = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seqloom.cli.options import Device, Image, Input, Run, load_reader, read_batches, read_images
+from seqloom.cli.options import Device, Image, Input, Json, Run, load_reader, print_json, read_batches, read_images
 
 if TYPE_CHECKING:
     from seqloom.runs.trained import Embeds, EmbedsImages
@@ -26,6 +26,7 @@ def embed(
         typer.Option(min=1, help="Of images, from a deep belief network: a layer by its number; else the last."),
     ] = None,
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """A vector for each word of each line of a file, from an ELMo run: the same word has another in another context.
     Or a vector for each image, from a model that has codes or features of images.
@@ -49,14 +50,19 @@ def embed(
             raise UserError(
                 f"{run} is a model of words: --layer is for images, and --mix chooses among the layers of words"
             )
-        _embed_words(model, input, mix, output)
+        said, record = _embed_words(model, input, mix, output)
     elif mix != "mean":
         raise UserError(f"{run} is a model of images: --mix is for the layers of words")
     else:
-        _embed_images(model, image, layer, output)
+        said, record = _embed_images(model, image, layer, output)
+    if json:
+        print_json(record | {"output": str(output)})
+    else:
+        typer.echo(f"{said}: {output}")
 
 
-def _embed_words(model: Embeds, input: str, mix: Mix, output: Path) -> None:
+def _embed_words(model: Embeds, input: str, mix: Mix, output: Path) -> tuple[str, dict[str, int]]:
+    """What was written, in words and as an object."""
     import numpy as np
 
     from seqloom.arrays import write_arrays
@@ -69,10 +75,12 @@ def _embed_words(model: Embeds, input: str, mix: Mix, output: Path) -> None:
         vectors = [layers.transpose(1, 0, 2) for layers in vectors]
     lengths = np.array([len(rows) for rows in vectors], np.int64)
     write_arrays(output, {"lengths": lengths, "vectors": np.concatenate(vectors)})
-    typer.echo(f"{len(lengths):,} lines, {lengths.sum():,} words, vectors of {vectors[0].shape[-1]}: {output}")
+    lines, words, size = len(lengths), int(lengths.sum()), vectors[0].shape[-1]
+    return f"{lines:,} lines, {words:,} words, vectors of {size}", {"lines": lines, "words": words, "size": size}
 
 
-def _embed_images(model: EmbedsImages, image: list[str], layer: int | None, output: Path) -> None:
+def _embed_images(model: EmbedsImages, image: list[str], layer: int | None, output: Path) -> tuple[str, dict[str, int]]:
+    """What was written, in words and as an object."""
     from seqloom.arrays import write_arrays
     from seqloom.runs.trained import EmbedsLayers, able
 
@@ -80,4 +88,5 @@ def _embed_images(model: EmbedsImages, image: list[str], layer: int | None, outp
     images = read_images(model, image).images
     vectors = model.transform(images) if layered is None else layered.transform(images, layer)
     write_arrays(output, {"vectors": vectors} | ({} if images.labels is None else {"labels": images.labels}))
-    typer.echo(f"{len(images):,} images, vectors of {vectors.shape[1]}: {output}")
+    count, size = vectors.shape
+    return f"{count:,} images, vectors of {size}", {"images": count, "size": size}

@@ -88,6 +88,14 @@ def evaluate(
     from seqloom.runs.generation import Decoding
     from seqloom.runs.trained import Captions, ComparesWithReferences, DrawsTexts, Translates, able
 
+    decoding = Decoding(
+        strategy,
+        beam,
+        max_length=max_length,
+        length_penalty=length_penalty,
+        coverage_penalty=coverage_penalty,
+        replace_unknown=replace_unknown,
+    )
     model = load(run, device)
     given: Any = source[0] if source and len(source) == 1 else source
     if isinstance(model, ComparesWithReferences):
@@ -95,14 +103,6 @@ def evaluate(
             raise UserError(f"{run} is a captioner: give it one --source, images with their captions")
         if reference and not isinstance(given, str):
             raise UserError("--reference goes with one --source: the file whose lines it translates")
-        decoding = Decoding(
-            strategy,
-            beam,
-            max_length=max_length,
-            length_penalty=length_penalty,
-            coverage_penalty=coverage_penalty,
-            replace_unknown=replace_unknown,
-        )
         files = ",".join([given, *reference]) if reference else given
         weights = None if bleu_weights is None else _numbers(bleu_weights)
         evaluation = model.evaluate(files, tokenize, decoding=decoding, bleu_weights=weights)

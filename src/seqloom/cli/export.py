@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from seqloom.cli.options import Run
+from seqloom.cli.options import Json, Run, print_json
 
 
 def export(
     run: Run,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; .gz is gzipped.")],
     to: Annotated[Literal["arpa", "word2vec", "word2vec-binary"], typer.Option(help="The format.")],
+    json: Json = False,
 ) -> None:
     """Write a run's model in the format of other programs.
 
@@ -31,4 +32,7 @@ def export(
 
     writers = {"arpa": export_arpa, "word2vec": export_word2vec, "word2vec-binary": export_word2vec_binary}
     writers[to](run, out)
-    typer.echo(str(out))
+    if json:
+        print_json({"run": str(run), "out": str(out), "format": to, "bytes": out.stat().st_size})
+    else:
+        typer.echo(str(out))

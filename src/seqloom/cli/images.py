@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -47,6 +47,7 @@ def sample(
     ] = None,
     seed: Seed = 0,
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Draw images from a model.
 
@@ -61,7 +62,7 @@ def sample(
         drawn = load_able(run, Draws, device).sample(n, seed)
     else:
         drawn = load_able(run, DrawsClasses, device).sample(n, seed, labels=label)
-    _save(drawn, out)
+    _save(drawn, out, _record(run, out, len(drawn), json))
 
 
 @app.command()
@@ -77,6 +78,7 @@ def denoise(
     n: Annotated[int, typer.Option(min=1, max=HELD, help="How many images, at most.")] = 12,
     out: Annotated[Path, typer.Option(help="The picture: what came in above what came out.")] = Path("denoised.png"),
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Remove noise from images with an autoencoder, or with PCA.
 
@@ -97,7 +99,7 @@ def denoise(
         rows = [images.images, as_pixels(noisy), model.denoise(noisy)]
     else:
         rows = [images.images, model.denoise(images)]
-    _save(np.concatenate(rows), out, columns=len(images))
+    _save(np.concatenate(rows), out, _record(run, out, len(images), json), columns=len(images))
 
 
 @app.command()
@@ -134,9 +136,8 @@ def complete(
     found = model.complete(model.held_out(input).first(n), keep, sweeps, seed)
     if not json:
         print_scores(found.figures)
-    _save(model.completion_rows(found, SHOWN), out, columns=min(len(found.images), SHOWN), said=not json)
-    if json:
-        print_json({"run": str(run), "out": str(out), "images": len(found.images), **scored_json(found.figures)})
+    rows, columns = model.completion_rows(found, SHOWN), min(len(found.images), SHOWN)
+    _save(rows, out, _record(run, out, len(found.images), json, **scored_json(found.figures)), columns)
 
 
 @app.command()
@@ -152,6 +153,7 @@ def interpolate(
     ] = False,
     out: Annotated[Path, typer.Option(help="The picture, a row for each path.")] = Path("path.png"),
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Go from one image to another through the codes of a model; adversarial networks go from sample to sample.
 
@@ -165,7 +167,7 @@ def interpolate(
 
     way = "spherical" if spherical else "linear"
     drawn = load_able(run, DrawsPaths, device).draw_paths(input, paths, steps, way)
-    _save(drawn, out, columns=steps)
+    _save(drawn, out, _record(run, out, len(drawn), json), columns=steps)
 
 
 @app.command()
@@ -180,6 +182,7 @@ def traverse(
     reach: Annotated[float, typer.Option(min=0, max=1000, help="Deviations down and up.")] = 3.0,
     out: Annotated[Path, typer.Option(help="The picture, a row for each number.")] = Path("traversal.png"),
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Move one number of a code at a time: a row for each, those first that matter most.
 
@@ -195,7 +198,7 @@ def traverse(
     from seqloom.runs.trained import DrawsTraversals
 
     drawn = load_able(run, DrawsTraversals, device).draw_traversal(input, rows, steps, reach)
-    _save(drawn, out, columns=steps)
+    _save(drawn, out, _record(run, out, len(drawn), json), columns=steps)
 
 
 @app.command()
@@ -206,6 +209,7 @@ def arithmetic(
     ],
     out: Annotated[Path, typer.Option(help="The picture: each term, and last the result.")] = Path("arithmetic.png"),
     device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Add and subtract the codes of images.
 
@@ -223,7 +227,7 @@ def arithmetic(
     terms = _terms(formula)
     model = load_able(run, AddsCodes, device)
     drawn = model.arithmetic([(sign, model.term(name)) for sign, name in terms])
-    _save(drawn, out, columns=len(drawn))
+    _save(drawn, out, _record(run, out, len(drawn), json), columns=len(drawn))
 
 
 def _terms(formula: list[str]) -> list[tuple[int, str]]:
@@ -260,15 +264,22 @@ def draw(
     """
     from seqloom.runs.trained import DrawsTexts
 
-    _save(load_able(run, DrawsTexts, device).draw(texts, seed, n, temperature), out, columns=n, said=not json)
-    for row, said in enumerate(texts if json else []):
-        print_json({"text": said, "out": str(out), "row": row, "images": n})
+    drawn = load_able(run, DrawsTexts, device).draw(texts, seed, n, temperature)
+    rows = [{"text": said, "out": str(out), "row": row, "images": n} for row, said in enumerate(texts)]
+    _save(drawn, out, rows if json else None, columns=n)
 
 
-def _save(drawn: Pixels, out: Path, columns: int | None = None, said: bool = True) -> None:
-    """Write images as one sheet, and say where it is."""
+def _save(drawn: Pixels, out: Path, records: list[dict[str, Any]] | None, columns: int | None = None) -> None:
+    """Write images as one sheet, and say where it is: by these records, where JSON is asked for."""
     from seqloom.reports.pictures import save_sheet
 
     save_sheet(drawn, out, columns)
-    if said:
+    for record in records or ():
+        print_json(record)
+    if records is None:
         typer.echo(str(out))
+
+
+def _record(run: Path, out: Path, images: int, json: bool, **figures: Any) -> list[dict[str, Any]] | None:
+    """What JSON says of a picture."""
+    return [{"run": str(run), "out": str(out), "images": images, **figures}] if json else None

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from seqloom.cli.options import Json, print_json
+
 
 def import_file(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="The file to read.")],
@@ -14,6 +16,7 @@ def import_file(
     format: Annotated[
         Literal["arpa", "word2vec", "word2vec-binary"], typer.Option("--from", help="The format.")
     ] = "arpa",
+    json: Json = False,
 ) -> None:
     """Make a run of another program's model; score, generate and the other verbs then take it.
 
@@ -30,4 +33,8 @@ def import_file(
     from seqloom.interop import import_arpa, import_word2vec
 
     model = import_arpa(source, out) if format == "arpa" else import_word2vec(source, out)
-    typer.echo(f"{out}: {model.assets.tokenizer.size:,} words, {model.parameters:,} numbers")
+    words, numbers = model.assets.tokenizer.size, model.parameters
+    if json:
+        print_json({"folder": str(out), "words": words, "parameters": numbers})
+    else:
+        typer.echo(f"{out}: {words:,} words, {numbers:,} numbers")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seqloom.cli import completion
 from seqloom.cli.options import COUNTED, Device, Json, Run, Verbs, load_able, print_json, print_scores, scored_json
 from seqloom.progress import say
 
@@ -23,7 +24,10 @@ def inspect() -> None:
 
 @app.command()
 def gradients(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, drawn into one picture.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders, drawn into one picture.", autocompletion=completion.runs),
+    ],
     out: Annotated[Path, typer.Option(help="The picture: .svg, .png or .pdf.")] = Path("gradients.svg"),
     length: Annotated[int, typer.Option(min=2, max=COUNTED, help="How many words back.")] = 64,
     initial: Annotated[bool, typer.Option("--initial", help="With the weights before training.")] = False,

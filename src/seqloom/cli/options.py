@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import os
+import re
 import shlex
 import stat
 import sys
@@ -19,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
+from seqloom.cli import completion
 from seqloom.progress import be_quiet, passing_reporter, say, watching
 
 if TYPE_CHECKING:
@@ -26,10 +28,29 @@ if TYPE_CHECKING:
     from seqloom.metrics.corpus_scores import Scored
     from seqloom.runs.trained import Capability, ReadsImages
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change any key of the configuration.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", autocompletion=completion.runs)]
+Settings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change any key of the configuration.",
+        autocompletion=completion.settings,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+
+
+def device(value: str) -> str:
+    """The name of a device; whether there is one is asked by what runs on it, and n-grams run on none."""
+    from seqloom.errors import UserError
+
+    if not re.fullmatch(r"auto|(cpu|cuda|mps|xpu)(:\d+)?", value):
+        raise UserError(f"{value!r} is not a device; training.device and --device take auto, cpu, cuda or cuda:N")
+    return value
+
+
+Device = Annotated[str, typer.Option(parser=device, metavar="DEVICE", help="auto, cpu, cuda, cuda:1, ...")]
 Input = Annotated[str, typer.Option(help="A text file, one text per line; - is stdin.")]
 Image = Annotated[
     list[str],

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from seqloom.cli import completion
 from seqloom.cli.options import Json, Verbs, print_json
 
 app = Verbs(rich_markup_mode=None)
@@ -38,22 +39,33 @@ def presets(context: typer.Context, json: Json = False) -> None:
 
 @app.command()
 def copy(
-    name: Annotated[str, typer.Argument(help="A preset.")],
+    name: Annotated[str, typer.Argument(help="A preset.", autocompletion=completion.presets)],
     target: Annotated[Path | None, typer.Argument(help="The file to write; NAME.yaml when not given.")] = None,
+    json: Json = False,
 ) -> None:
     """Write a preset out as a YAML file."""
     from seqloom.config import copy_preset
 
     target = target or Path(f"{name}.yaml")
     copy_preset(name, target)
-    typer.echo(str(target))
+    if json:
+        print_json({"name": name, "file": str(target)})
+    else:
+        typer.echo(str(target))
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(help="A preset or a configuration file.")]) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="A preset or a configuration file.", autocompletion=completion.presets)],
+    json: Json = False,
+) -> None:
     """The whole configuration, defaults included."""
     import yaml
 
     from seqloom.config import load_config
 
-    typer.echo(yaml.safe_dump(load_config(name).model_dump(mode="json"), sort_keys=False, allow_unicode=True), nl=False)
+    whole = load_config(name).model_dump(mode="json")
+    if json:
+        print_json(whole)
+    else:
+        typer.echo(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True), nl=False)

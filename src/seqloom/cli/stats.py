@@ -39,17 +39,18 @@ def stats(
 
     corpus = Corpus.open(file, unit, field)
     if unit == "auto" and corpus.remark:
-        typer.echo(corpus.remark.replace("data.unit=", "--unit "), err=True)
+        say(corpus.remark.replace("data.unit=", "--unit "))
     found = CorpusStatistics.of(corpus, lowercase=lowercase)
+    if plot:
+        from seqloom.reports.plots import zipf
+        from seqloom.reports.style import save
+
+        save(zipf(found), plot)  # first: if it cannot be drawn, nothing is written
     if json:
         print_json(_figures(found, top))
     else:
         _show(_figures(found, top))
     if plot:
-        from seqloom.reports.plots import zipf
-        from seqloom.reports.style import save
-
-        save(zipf(found), plot)
         say(f"picture: {plot}")
 
 

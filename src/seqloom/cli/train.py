@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from seqloom.cli.completion import presets
 from seqloom.cli.naming import Data, Misnamed, one_model
 from seqloom.cli.options import Json, Settings, first_process, print_json
 from seqloom.progress import say
@@ -15,7 +16,9 @@ from seqloom.progress import say
 def train(
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PRESET|FILE.yaml", help="A preset's name or a configuration file."),
+        typer.Argument(
+            metavar="PRESET|FILE.yaml", help="A preset's name or a configuration file.", autocompletion=presets
+        ),
     ] = None,
     data: Data = None,
     settings: Settings = [],  # noqa: B006 - typer reads the default, nobody changes it

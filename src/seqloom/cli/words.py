@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seqloom.cli.completion import runs
 from seqloom.cli.options import COUNTED, Json, Verbs, print_json, text
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ app = Verbs(rich_markup_mode=None, no_args_is_help=True, help="Ask word vectors.
 
 Vectors = Annotated[
     Path,
-    typer.Argument(metavar="RUN|FILE", help="A run of word vectors, or a word2vec file (text or binary, .gz too)."),
+    typer.Argument(
+        metavar="RUN|FILE",
+        help="A run of word vectors, or a word2vec file (text or binary, .gz too).",
+        autocompletion=runs,
+    ),
 ]
 Number = Annotated[int, typer.Option("--number", "-n", min=1, max=COUNTED, help="How many words.")]
 
@@ -43,8 +48,8 @@ def neighbours(
     from seqloom.runs.words import load_vectors
 
     vectors = load_vectors(run)
-    for word in words:
-        found = vectors.neighbours(word, number)
+    nearest = [vectors.neighbours(word, number) for word in words]  # all of them, before anything is written
+    for word, found in zip(words, nearest, strict=True):
         if json:
             print_json({"word": word, "neighbours": _records(found)})
         else:

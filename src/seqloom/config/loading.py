@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -49,19 +49,7 @@ def load_config(source: str | Path | Mapping[str, Any], settings: Settings = ())
     `training.steps` takes the place of `training.epochs` (and the other way round). With another `data.train`, the
     validation and test data of the source are no longer meant.
     """
-    if isinstance(source, Mapping):
-        where, tree = "the configuration", deepcopy(dict(source))
-    else:
-        path = _find(str(source))
-        where = f"preset {source}" if path.parent == PRESETS else str(path)
-        tree = read_yaml(path)
-    changes = [_parsed(setting) for setting in listed_settings(settings)]
-    if isinstance(tree.get("data"), dict) and any(key == "data.train" for key, _, _ in changes):
-        tree["data"].pop("valid", None)
-        tree["data"].pop("test", None)
-    for change in changes:
-        _apply(tree, *change)
-    tree = with_usual_parts(tree, RunConfig.model_class(tree))
+    where, tree = _read(source, settings)
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
@@ -85,6 +73,38 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def _read(source: str | Path | Mapping[str, Any], settings: Settings) -> tuple[str, Tree]:
+    """What a configuration is called in messages, and its tree with the settings on top, not checked yet."""
+    if isinstance(source, Mapping):
+        where, tree = "the configuration", deepcopy(dict(source))
+    else:
+        path = _find(str(source))
+        where = f"preset {source}" if path.parent == PRESETS else str(path)
+        tree = read_yaml(path)
+    changes = [_parsed(setting) for setting in listed_settings(settings)]
+    if isinstance(tree.get("data"), dict) and any(key == "data.train" for key, _, _ in changes):
+        tree["data"].pop("valid", None)
+        tree["data"].pop("test", None)
+    for change in changes:
+        _apply(tree, *change)
+    return where, with_usual_parts(tree, RunConfig.model_class(tree))
+
+
+def keys_of(source: str | Path | Mapping[str, Any], settings: Sequence[str]) -> dict[str, FieldInfo]:
+    """The keys that have a value in a configuration of these kinds, and `kind` of its parts."""
+    keys = known_keys(_read(source, settings)[1])
+    kinds = {f"{name}.kind": field for name, field in keys.items() if _kinds(field)}
+    return {name: kinds.get(name, field) for name, field in keys.items() if not choices(field.annotation)}
+
+
+def values_of(field: FieldInfo) -> list[str]:
+    """The values that a key can have, where these can be listed: kinds, names, true and false."""
+    if field.annotation is bool:
+        return ["false", "true"]
+    literals = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    return sorted(_kinds(field) or map(str, literals))
 
 
 def save_config(config: RunConfig, path: Path) -> None:

@@ -148,10 +148,12 @@ def _read_pairs(path: Path) -> Iterator[tuple[str, str, float]]:
             raise DataError(f"{path}, line {number}: {shown(fields[2])} is not a number") from None
         past_heading = True
         yield fields[0].upper(), fields[1].upper(), judgement
+    if not past_heading:
+        raise DataError(f"{path} has no judgements: a line is two words and a number, with tabs between them")
 
 
 def _read_questions(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
-    section, questions = "", list[list[str]]()
+    section, questions, asked = "", list[list[str]](), False
     for number, line in enumerate(read_lines(path), start=1):
         words = line.split()
         if line.startswith(":"):
@@ -162,5 +164,8 @@ def _read_questions(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
             if len(words) != 4:
                 raise DataError(f"{path}, line {number}: four words make a question, not {shown(line.strip())}")
             questions.append([word.upper() for word in words])
+            asked = True
     if questions:
         yield section, questions
+    if not asked:
+        raise DataError(f"{path} has no questions: a line is four words, a is to b as c is to d")

@@ -65,6 +65,8 @@ class Decoding:
             object.__setattr__(self, "strategy", "greedy")  # which is what sampling becomes in the limit
         if not math.isfinite(self.coverage_penalty):
             raise ConfigError(f"coverage_penalty must be a finite number, not {self.coverage_penalty}")
+        if not self.length_penalty >= 0:
+            raise ConfigError(f"length_penalty must be 0 or more, not {self.length_penalty}")
 
     @classmethod
     def of(cls, decoding: Decoding | None, options: dict[str, Any]) -> Decoding:

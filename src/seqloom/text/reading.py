@@ -31,6 +31,16 @@ LONGEST = 1 << 30  # bytes of a line, characters of a unit: Wikipedia's first bi
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_RATIO = 1032  # bytes that one byte of a gzip file can stand for, at most
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+BINARY = {  # how files begin that are taken for text now and then
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a zip archive, as .docx, .epub and .xlsx files are",
+    b"BZh": "packed by bzip2",
+    b"\xfd7zXZ": "packed by xz",
+    b"\x28\xb5\x2f\xfd": "packed by zstd",
+}
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -181,10 +191,14 @@ def _json_type(value: Any) -> str:
 
 def _decoded_lines(path: Path) -> Iterator[str]:
     """The lines with their ends, decoded from UTF-8, without the byte order mark."""
+    begin = b""
     for number, line in enumerate(raw_lines(path), start=1):
+        begin = begin or line
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
+            if binary := _binary(begin, line):
+                raise DataError(f"{path} is binary ({binary}), not text: give a text file in UTF-8") from None
             encoding = "utf-16" if number == 1 and line.startswith(UTF16_MARKS) else "latin1"
             byte = f"byte 0x{line[error.start]:02x} at offset {error.start} of the line"
             raise DataError(
@@ -192,6 +206,12 @@ def _decoded_lines(path: Path) -> Iterator[str]:
                 f"convert the file from its encoding, e.g. iconv -f {encoding} -t utf-8"
             ) from None
         yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+
+
+def _binary(begin: bytes, line: bytes) -> str | None:
+    """What a file of which this line is not UTF-8 is, if it is no text in another encoding."""
+    known = next((name for magic, name in BINARY.items() if begin.startswith(magic)), None)
+    return known or ("it holds zero bytes" if b"\0" in line and not begin.startswith(UTF16_MARKS) else None)
 
 
 def raw_lines(path: Path, longest: int | None = None) -> Iterator[bytes]:

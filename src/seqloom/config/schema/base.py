@@ -23,7 +23,7 @@ Start = Literal["spectral", "orthogonal", "uniform"]
 
 
 class Schema(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", validate_default=True, allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

@@ -1,0 +1,93 @@
+"""`seqloom show`, and what every verb has in common."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sealing import unfinish
+from thirty_mistakes import tree
+
+import seqloom
+from seqloom.runs.overview import USES, command
+from seqloom.runs.trained import CAPABILITIES
+
+Cli = Callable[..., Any]
+
+
+def test_a_run_is_told_in_short(cli: Cli, run: Path, corpus_file: Path) -> None:
+    (found,) = cli("show", run, "--json").records
+    model = seqloom.load(run, "cpu")
+    assert found["kind"] == "language"
+    assert found["parts"] == {"features": "lstm", "output": "softmax"}
+    assert found["parameters"] == model.parameters
+    assert found["bytes"] == sum(file.stat().st_size for file in run.rglob("*") if file.is_file())
+    assert found["data"]["data.train"] == str(corpus_file)
+    losses = [json.loads(line).get("valid_loss") for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert found["figures"]["valid_loss"] == min(loss for loss in losses if loss is not None)
+    assert found["commands"][:2] == [f"seqloom evaluate {run}", f"seqloom generate {run} --prompt TEXT"]
+    assert len(found["commands"]) == 1 + len(model.verbs)
+    told = cli("show", run).out
+    for part in (f"{model.parameters:,}", "lstm", str(corpus_file), *found["commands"]):
+        assert part in told
+
+
+def test_several_runs_are_a_table_and_one_that_is_damaged_is_named(cli: Cli, run: Path, tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        shutil.copytree(run, tmp_path / name)
+    (tmp_path / "b" / "model.safetensors").write_bytes(b"")
+    (tmp_path / "c" / "model.safetensors").unlink()
+    unfinish(tmp_path / "c")
+    first, second, third = cli("show", tmp_path, "--json").records
+    assert first["run"] == str(tmp_path / "a")
+    assert "is not what was written" in second["error"]
+    assert (third["state"], third["parameters"]) == ("training", None)
+    assert third["commands"] == [f"seqloom train {tmp_path / 'c' / 'config.yaml'} --resume --out {tmp_path / 'c'}"]
+    done = cli("show", tmp_path)
+    assert done.code == 0
+    assert "is not what was written" in done.err
+    assert [line.split()[1] for line in done.out.splitlines()] == ["kind", "language", "language"]
+
+
+def test_a_folder_without_runs_is_named(cli: Cli, tmp_path: Path) -> None:
+    done = cli("show", tmp_path)
+    assert done.code == 2
+    assert done.error.startswith(f"{tmp_path} is not a run folder, and holds none")
+
+
+@pytest.mark.parametrize("verb", sorted({capability.verb for capability in CAPABILITIES}))
+def test_every_command_that_is_offered_exists(verb: str) -> None:
+    words = command(verb, "RUN").removeprefix("seqloom ").split()
+    name = " ".join(words[: words.index("RUN")])
+    known = {option for parameter in tree()[name].params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+    assert {option for option in verb.split() if option.startswith("--")} <= set(USES.get(verb, "").split())
+
+
+def test_every_verb_that_prints_has_json() -> None:
+    without = {name for name, verb in tree().items() if not any("--json" in each.opts for each in verb.params)}
+    assert without == {"completion"}  # which prints a script
+
+
+def test_the_version_has_a_short_option(cli: Cli) -> None:
+    assert cli("-V").out == cli("--version").out == f"seqloom {seqloom.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("trian lstm", "no such command 'trian' (did you mean 'train'?); see seqloom --help"),
+        ("train", "missing argument 'PRESET|FILE.yaml'; see seqloom train --help"),
+        ("score runs/x --device", "option '--device' requires an argument; see seqloom score --help"),
+        ("generate runs/x --beam 0", "--beam: input should be greater than or equal to 1; see seqloom generate --help"),
+        ("words neighbors x y", "no such command 'neighbors' (did you mean 'neighbours'?); see seqloom words --help"),
+    ],
+)
+def test_usage_errors_are_told_like_all_others(line: str, said: str, cli: Cli) -> None:
+    done = cli(*line.split())
+    assert done.code == 2
+    assert done.error == said
