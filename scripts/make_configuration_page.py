@@ -75,14 +75,14 @@ def sections_below(schema: type[BaseModel], path: str) -> Iterator[str]:
         if len(choices) == 1:
             yield from sections(choices[0], below)
         elif choices and choices == parts(RunConfig.model_fields["text"]) and field.default is None:
-            yield optional(below, field)
+            yield optional(below)
         elif choices:
             yield alternatives(below, choices, field.default)
             for choice in choices:
                 yield from sections_below(choice, below)
 
 
-def optional(path: str, field: FieldInfo) -> str:
+def optional(path: str) -> str:
     """A part that is not there unless it is given, and then is like another that has been described."""
     level = "##" if "." not in path else "###"
     said = one_line(meanings(RunConfig)[path])

@@ -97,6 +97,7 @@ def test_scientific_notation_is_a_number() -> None:
     [
         ("model.feature.kind=gru", r"unknown key 'model\.feature' \(did you mean 'features'\?\)"),
         ("model.features.kind=grru", r"model\.features\.kind: 'grru' .*did you mean 'gru'"),
+        ("model.features.kind=mine", r"features\.kind: 'mine' is not one .*; if it is your own, give its --plugin$"),
         ("model.features.sizee=3", r"unknown key 'model\.features\.sizee' \(did you mean 'size'\?\)"),
         ("learning_rate=1", r"unknown key 'learning_rate' \(did you mean 'training\.optimizer\.learning_rate'\?\)"),
         ("epochs=1", r"unknown key 'epochs' \(did you mean 'training\.epochs'\?\)"),

@@ -267,7 +267,8 @@ def _explain(problem: Any, tree: Tree) -> str:
         tag = str(problem["ctx"]["tag"])
         elsewhere = [path for path, field in known_keys({}).items() if tag in _kinds(field) and path != key]
         hint = f" (did you mean {elsewhere[0]}.kind={tag}?)" if elsewhere else did_you_mean(tag, expected)
-        return f"{key}.kind: {shown(tag)} is not one of the kinds{hint}"
+        own = "; if it is your own, give its --plugin" if hint.startswith(" (known") else ""
+        return f"{key}.kind: {shown(tag)} is not one of the kinds{hint}{own}"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem["input"]
     got = "" if isinstance(given, dict | Schema) else f" (got {shown(given)})"
