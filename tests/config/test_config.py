@@ -151,6 +151,13 @@ def test_a_file_that_is_not_a_configuration_is_named(content: str, tmp_path: Pat
         load_config(path)
 
 
+def test_a_picture_is_no_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "picture.yaml"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    with pytest.raises(ConfigError, match=r"picture\.yaml is not valid YAML: it is binary, or not UTF-8 \(byte 0\)$"):
+        load_config(path)
+
+
 def test_an_unknown_preset_gets_a_suggestion() -> None:
     with pytest.raises(ConfigError, match="did you mean 'lstm'"):
         load_config("lsttm")

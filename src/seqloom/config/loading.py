@@ -117,7 +117,9 @@ def read_yaml(path: Path) -> Tree:
     try:
         with open(path, encoding="utf-8") as file:
             tree = parse_yaml(file.read(LARGEST + 1))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid YAML: it is binary, or not UTF-8 (byte {error.start})") from error
+    except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {error}{_data_hint(path)}") from error
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
