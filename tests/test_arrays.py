@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from seqloom import arrays
+from seqloom import arrays, files
 from seqloom.arrays import Expected, map_arrays, write_arrays
 from seqloom.errors import CheckpointError
+from seqloom.files import checksum
 
 SOME = {
     "levels": np.array([0, 3, 9]),
@@ -31,7 +33,10 @@ def test_safetensors_reads_what_is_written_and_so_do_we(
     if block:  # every file is a large one, and takes many blocks
         monkeypatch.setattr(arrays, "LARGE", 0)
         monkeypatch.setattr(arrays, "BLOCK", block)
+        monkeypatch.setattr(files, "BLOCK", block)
     write_arrays(tmp_path / "some.safetensors", SOME)
+    while_writing, read_back = checksum(tmp_path / "some.safetensors"), checksum(tmp_path / "some.safetensors")
+    assert while_writing == read_back
     theirs = load_file(tmp_path / "some.safetensors")
     ours = map_arrays(tmp_path / "some.safetensors", EXPECTED)
     for name, array in SOME.items():
@@ -54,6 +59,15 @@ def test_a_file_system_without_direct_writing_is_written_to_all_the_same(
     monkeypatch.setattr(arrays.os, "O_DIRECT", 1 << 30, raising=False)  # no such flag: refused, or without effect
     write_arrays(tmp_path / "some.safetensors", SOME)
     np.testing.assert_array_equal(load_file(tmp_path / "some.safetensors")["words"], SOME["words"])
+
+
+def test_the_checksum_of_a_sealed_file_is_that_of_what_it_became(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "LARGE", 0)
+    write_arrays(tmp_path / "some.safetensors", SOME, sealed=True)
+    content = (tmp_path / "some.safetensors").read_bytes()
+    assert checksum(tmp_path / "some.safetensors") == hashlib.sha256(content).hexdigest()
 
 
 def test_damage_is_an_error_that_names_the_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.errors import CheckpointError
-from seqloom.files import atomic_file
+from seqloom.files import BLOCK, atomic_file, note_hashes
 
 LARGE = 1 << 26  # bytes from which on a file is written past the system's cache
-BLOCK = 1 << 24  # bytes written at a time
 PAGE = 4096
 LONGEST_HEADER = 100_000_000  # bytes, as safetensors has it
 
@@ -45,25 +45,37 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], sealed: bool = 
     text += b" " * (-len(text) % 8)  # what follows is aligned
     pieces: list[Any] = [len(text).to_bytes(8, "little") + text, *map(np.ascontiguousarray, arrays.values())]
     with atomic_file(path) as temporary:
-        if end < LARGE or not _write_directly(temporary, pieces):
+        hashes = _write_directly(temporary, pieces) if end >= LARGE else None
+        if hashes is None:
             with open(temporary, "wb") as file:
                 for piece in pieces:
                     file.write(piece)
         if sealed:
             seal(temporary)
+        elif hashes is not None:
+            note_hashes(temporary, hashes)
 
 
-def _write_directly(path: Path, pieces: Iterable[Any]) -> bool:
+def _write_directly(path: Path, pieces: Iterable[Any]) -> list[bytes] | None:
     """Write to the disk past the system's cache, which would take another copy of all of it, and longer than the disk.
 
-    False where the file system does not have it (in memory, over some networks): nothing is written then.
+    Each block is hashed while the disk writes it: reading all of it back for its checksum would take as long again.
+    None where the file system does not have it (in memory, over some networks): nothing is written then.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
     except (AttributeError, OSError):
-        return False
+        return None
     size = filled = 0
-    with mmap.mmap(-1, BLOCK) as block:  # aligned, as direct writing wants it
+    hashes: list[bytes] = []
+    with mmap.mmap(-1, BLOCK) as block, ThreadPoolExecutor(1) as pool:  # aligned, as direct writing wants it
+
+        def write() -> None:
+            with memoryview(block) as view, view[:filled] as content:
+                writing = pool.submit(os.write, descriptor, view[: -(-filled // PAGE) * PAGE])
+                hashes.append(hashlib.sha256(content).digest())
+                writing.result()
+
         try:
             for piece in pieces:
                 rest = memoryview(piece).cast("B") if memoryview(piece).nbytes else memoryview(b"")
@@ -73,14 +85,14 @@ def _write_directly(path: Path, pieces: Iterable[Any]) -> bool:
                     block[filled : filled + taken] = rest[:taken]
                     filled, rest = filled + taken, rest[taken:]
                     if filled == BLOCK:
-                        os.write(descriptor, block)
+                        write()
                         filled = 0
-            with memoryview(block) as view:
-                os.write(descriptor, view[: -(-filled // PAGE) * PAGE])
+            if filled:
+                write()
             os.ftruncate(descriptor, size)
         finally:
             os.close(descriptor)
-    return True
+    return hashes
 
 
 def map_arrays(path: Path, expected: Mapping[str, Expected]) -> dict[str, NDArray[Any]]:

@@ -139,6 +139,8 @@ def checksum(path: Path) -> str:
 
     Blocks are hashed side by side: one core would take longer for a large model than all else that loading does.
     """
+    if known := _hashed.pop(_stamp(path), None):
+        return known
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size <= BLOCK:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -149,7 +151,26 @@ def checksum(path: Path) -> str:
                     return hashlib.sha256(block).digest()
 
             with ThreadPoolExecutor() as pool:
-                return hashlib.sha256(b"".join(pool.map(digest, range(0, len(whole), BLOCK)))).hexdigest()
+                return _of_blocks(list(pool.map(digest, range(0, len(whole), BLOCK))))
+
+
+_hashed: dict[tuple[int, ...], str] = {}
+"""The checksums of files that were hashed while they were written, until somebody asks: once, for they may change."""
+
+
+def note_hashes(path: Path, blocks: list[bytes]) -> None:
+    """Keep the SHA-256s of the blocks of a file that was just written, for the next to ask for its checksum."""
+    _hashed[_stamp(path)] = _of_blocks(blocks)
+
+
+def _of_blocks(hashes: list[bytes]) -> str:
+    return (hashes[0] if len(hashes) == 1 else hashlib.sha256(b"".join(hashes)).digest()).hex()
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What a file is known by, whatever its name, as long as it is not written to."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def discard_folder(path: Path) -> None:

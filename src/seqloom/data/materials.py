@@ -126,13 +126,16 @@ def cached_tokenizer(text: TextConfig, fingerprint: str, learn: Callable[[], Tok
     if isinstance(text, RunText):  # nothing to learn, and the run may have been trained anew
         return learn()
     recipe = json.dumps([VERSION, fingerprint, text.model_dump()], sort_keys=True)
+    learned = []
 
     def fill(folder: Path) -> About:
-        learn().save(folder / "tokenizer.json")
+        learned.append(learn())
+        learned[0].save(folder / "tokenizer.json")
         return {}
 
     try:
-        return load_tokenizer(cached("tokenizers", recipe, fill).folder / "tokenizer.json")
+        entry = cached("tokenizers", recipe, fill)
+        return learned[0] if learned else load_tokenizer(entry.folder / "tokenizer.json")
     except DataError as error:
         raise error.located(where) from error
 
