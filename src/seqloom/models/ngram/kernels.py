@@ -100,13 +100,24 @@ def sort_pairs(keys: Array, values: Array, low: int, high: int) -> None:
 
 
 @compiled
-def sort_windows(stream: Array, positions: Array, keys: Array, order: int, bits: int) -> None:
-    """Sort the windows at `positions`, which agree on their first token.
+def sort_windows(
+    stream: Array,
+    positions: Array,
+    keys: Array,
+    order: int,
+    bits: int,
+    shared: Array,
+    sizes: Array,
+) -> None:
+    """Sort the windows at `positions`, which agree on their first token; `shared` and `sizes` as in `sort_tokens`.
 
     As many of the next tokens as fit are packed into one number, the first in the highest bits, and sorted by it; where
     windows agree on all of them, the tokens after them decide. What lies beyond `<eos>` counts as 0, whatever is there.
+    What neighbours share is then read off these numbers too, without going back to the text.
     """
     packed = 63 // bits
+    mask = (1 << bits) - 1
+    shared[0] = 1
     todo = [(0, positions.size, 1)]  # stretches that agree on so many tokens
     while todo:
         low, high, offset = todo.pop()
@@ -123,18 +134,32 @@ def sort_windows(stream: Array, positions: Array, keys: Array, order: int, bits:
                     inside = token != EOS
             keys[index] = key
         sort_pairs(keys, positions, low, high)
-        if until == order:
-            continue
         first = low
-        while first < high:
+        while first < high:  # windows that agree on all of these tokens
+            key = keys[first]
             last = first + 1
-            while last < high and keys[last] == keys[first]:
+            while last < high and keys[last] == key:
                 last += 1
+            end = offset  # where the tokens end, with <eos> or with the number
+            while end < until and (key >> bits * (until - 1 - end)) & mask != EOS:
+                end += 1
+            ended = end < until
+            if first > low or offset == 1:  # what begins at the first of a longer stretch is counted already
+                place = offset
+                if first > low:
+                    while (key ^ keys[first - 1]) >> bits * (until - 1 - place) == 0:
+                        place += 1
+                    shared[first] = place
+                stop = end + 1 if ended else order
+                while place < stop:
+                    sizes[place] += 1
+                    place += 1
+                    if until < place < stop and stream[positions[first] + place - 1] == EOS:
+                        break
             if last - first > 1:
-                ended = False  # windows that agree up to <eos> are equal: there is nothing left to sort
-                for place in range(offset, until):
-                    ended |= stream[positions[first] + place] == EOS
-                if not ended:
+                if ended or until == order:  # windows that agree up to <eos> are equal: there is nothing left to sort
+                    shared[first + 1 : last] = order
+                else:
                     todo.append((first, last, until))
             first = last
 
@@ -153,8 +178,9 @@ def sort_tokens(
 ) -> None:
     """Sort the windows that begin with the tokens from `low` to `high`.
 
-    `shared` gets how many tokens each window shares with the one before, `order` where it is the same; `sizes` how many
-    n-grams of each order begin: one of every length from `shared` + 1 to the end of the window.
+    `shared` gets how many tokens each window shares with the one before, `order` where it is the same, and 1 at the
+    first of a token; `sizes` how many n-grams of each order begin: one of every length from `shared` + 1 to the end of
+    the window.
     """
     longest = 0
     for token in range(low, high):
@@ -162,24 +188,8 @@ def sort_tokens(
     keys = np.empty(longest, np.int64)
     for token in range(low, high):
         begin, end = starts[token], starts[token + 1]
-        if end - begin > 1:
-            sort_windows(stream, positions[begin:end], keys, order, bits)
-        for index in range(begin, end):
-            position = positions[index]
-            same = 1
-            if index > begin:
-                before = positions[index - 1]
-                while same < order and stream[position + same] == stream[before + same]:
-                    same += 1
-                    if stream[position + same - 1] == EOS:
-                        same = order
-            place = same
-            while place < order:
-                sizes[place] += 1
-                place += 1
-                if stream[position + place - 1] == EOS:
-                    break
-            shared[index] = same
+        if end > begin:
+            sort_windows(stream, positions[begin:end], keys, order, bits, shared[begin:end], sizes)
 
 
 @compiled
