@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,17 +24,9 @@ from seqloom.runs.language_model import TrainedLanguageModel
 from seqloom.text.reading import read_lines
 
 CPU = torch.device("cpu")
+SEQLOOM = [sys.executable, "-m", "seqloom"]
 BEAM_LENGTH = 20
 SMALL = 10_000  # words of a second, smaller vocabulary
-LOADED = """\
-import json, sys, time
-import seqloom, torch
-from seqloom.models.ngram import kernels
-from seqloom.text import word_table
-began = time.perf_counter()
-seqloom.train("ngram", json.loads(sys.argv[1]), sys.argv[2])
-print(time.perf_counter() - began)
-"""
 
 
 @dataclass(frozen=True)
@@ -41,9 +34,10 @@ class Process:
     """What a program took from start to end."""
 
     seconds: float
+    processor: float
+    """Seconds of all cores together, those of the system too."""
     memory: float
     """Bytes, at the highest."""
-    output: str
 
 
 @dataclass(frozen=True)
@@ -80,33 +74,43 @@ def run_ngrams(
 
 
 def _estimation(train: Path, lmplz: str | None, sizes: NgramSizes, folder: Path, say: Callable[[str], None]) -> Table:
-    rows = []
-    tokens = sum(len(line.split()) + 1 for line in read_lines(train))
+    """Whole processes in turns: every order, words in place of what stands between spaces, and doing nothing."""
+    last = sizes.orders[-1]
+    ways: dict[str, Callable[[], Process]] = {"starting, no training": partial(_run, [*SEQLOOM, "presets"])}
     for order in sizes.orders:
-        say(f"n-grams: estimating order {order}")
-        ours, theirs = [], []
-        for repetition in range(sizes.repetitions):
-            ours.append(_train(train, order, folder / f"ours-{order}", again=repetition > 0))
-            if lmplz:
-                theirs.append(_lmplz(lmplz, train, order, folder / f"theirs-{order}.arpa"))
-        inside = min(float(process.output) for process in ours)
-        whole = min(process.seconds for process in ours)
-        memory = max(process.memory for process in ours) / 1e9
-        row = [str(order), number(tokens), f"{inside:.2f}", f"{whole:.2f}", f"{memory:.2f}"]
-        if theirs:
-            seconds = min(process.seconds for process in theirs)
-            peak = max(process.memory for process in theirs) / 1e9
-            row += [f"{seconds:.2f}", f"{peak:.2f}", f"{seconds / inside:.1f}", f"{seconds / whole:.1f}"]
+        ways[f"order {order}"] = partial(_train, train, order, folder / f"ours-{order}")
+        if lmplz:
+            arpa = folder / f"theirs-{order}.arpa"
+            ways[f"order {order}, `lmplz`"] = partial(_lmplz, lmplz, train, order, arpa)
+    ways[f"order {last}, `text.kind=words`"] = partial(_train, train, last, folder / "words", "text.kind=words")
+    taken: dict[str, list[Process]] = {way: [] for way in ways}
+    for repetition in range(sizes.repetitions):
+        for way, run in ways.items():
+            say(f"n-grams: {way}, {repetition + 1} of {sizes.repetitions}")
+            taken[way].append(run())
+    rows = []
+    for way, processes in taken.items():
+        seconds = [process.seconds for process in processes]
+        busy = [process.processor for process in processes]
+        row = [way, f"{min(seconds):.2f}", f"{max(seconds):.2f}", f"{min(busy):.2f}", f"{max(busy):.2f}"]
+        row.append(f"{max(process.memory for process in processes) / 1e9:.2f}")
+        theirs = taken.get(f"{way}, `lmplz`", [])
+        row += [
+            f"{min(of(process) for process in theirs) / best:.1f}" if theirs else ""
+            for of, best in (
+                (lambda process: process.seconds, min(seconds)),
+                (lambda process: process.processor, min(busy)),
+            )
+        ]
         rows.append(row)
-    header = ["order", "tokens", "seqloom s", "whole process s", "GB"]
-    if lmplz:
-        header += ["lmplz s", "lmplz GB", "lmplz / seqloom", "lmplz / process"]
+    tokens = number(sum(len(line.split()) + 1 for line in read_lines(train)))
     note = (
-        "Modified Kneser-Ney from a text file to a model that answers questions, best of "
-        f"{sizes.repetitions}, in turns. *seqloom*: `seqloom.train` in Python, caches empty, loops compiled; *whole "
-        "process*: with starting Python and importing torch. `lmplz -S 4G` ends with an ARPA file, not yet a model."
+        f"Modified Kneser-Ney of {tokens} tokens, from a text file to a model that answers questions: `seqloom train "
+        "ngram --no-report`, whole processes with empty caches and compiled loops, in turns, best and worst of "
+        f"{sizes.repetitions}. `lmplz -S 4G` ends with an ARPA file, not yet a model."
     )
-    return Table("Estimation", note, header, rows, words=0)
+    header = ["what", "s", "worst", "processor s", "worst", "GB", "lmplz / seqloom", "by processor s"]
+    return Table("Estimation", note, header, rows)
 
 
 def _growth(train: Path, sizes: NgramSizes, folder: Path, say: Callable[[str], None]) -> Table:
@@ -123,47 +127,38 @@ def _growth(train: Path, sizes: NgramSizes, folder: Path, say: Callable[[str], N
                 file.write(once)
         found = _train(longer, order, folder / "longer", f"engine.memory={sizes.memory}")
         shutil.rmtree(folder / "longer")
-        seconds = float(found.output)
-        rows.append(
-            [
-                str(times),
-                number(times * tokens),
-                f"{seconds:.1f}",
-                number(times * tokens / seconds),
-                f"{found.memory / 1e9:.2f}",
-            ]
-        )
-    note = f"Order {order}, the text repeated, `engine.memory={sizes.memory:g}` (GB): arrays that do not fit are files."
+        speed = number(times * tokens / found.seconds)
+        rows.append([str(times), number(times * tokens), f"{found.seconds:.1f}", speed, f"{found.memory / 1e9:.2f}"])
+    note = (
+        f"Order {order}, whole processes, the text repeated, `engine.memory={sizes.memory:g}` (GB): arrays that do not fit "
+        "are files."
+    )
     return Table("Growth", note, ["times", "tokens", "seconds", "tokens/s", "GB"], rows, words=0)
 
 
-def _train(train: Path, order: int, out: Path, *settings: str, again: bool = False) -> Process:
+def _train(train: Path, order: int, out: Path, *settings: str) -> Process:
     """A model of the text, estimated by a process of its own that finds no tokens in its cache."""
-    import json
-
-    if again:
-        shutil.rmtree(out)
+    shutil.rmtree(out, ignore_errors=True)
     chosen = [f"data.train={train}", "text.kind=whitespace", f"model.order={order}", *settings]
+    command = [*SEQLOOM, "train", "ngram", "--no-report", "--quiet", "--out", str(out)]
     with TemporaryDirectory(dir=out.parent) as cache:
-        environment = {**os.environ, "SEQLOOM_CACHE": cache}
-        return _run([sys.executable, "-c", LOADED, json.dumps(chosen), str(out)], environment)
+        return _run([*command, *(word for setting in chosen for word in ("--set", setting))], SEQLOOM_CACHE=cache)
 
 
 def _lmplz(program: str, train: Path, order: int, arpa: Path) -> Process:
     command = [program, "-o", str(order), "-S", "4G", "-T", str(arpa.parent), "--text", str(train), "--arpa", str(arpa)]
-    return _run([*command, "--discount_fallback"], dict(os.environ))
+    return _run([*command, "--discount_fallback"])
 
 
-def _run(command: list[str], environment: dict[str, str]) -> Process:
+def _run(command: list[str], **environment: str) -> Process:
     began = time.perf_counter()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout
-    output = process.stdout.read()
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, env={**os.environ, **environment}, **quiet)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - began
     if status:
-        raise SystemExit(f"{command[0]} failed")
-    return Process(seconds, usage.ru_maxrss * 1024, output)
+        raise SystemExit(f"{shlex.join(command)} failed")
+    return Process(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
 # --------------------------------------------------------------------------------------------------------- queries
@@ -183,15 +178,18 @@ def _queries(
     lines = list(read_lines(test))
     tokens = sum(len(line.split()) + 1 for line in lines)
     rows = []
-    ours = lambda: model.score(lines)  # noqa: E731
+    ways: dict[str, Callable[[], object]] = {
+        "scoring lines of text, all in one call": lambda: model.score(lines),
+        "one line per call": lambda: [model.score(line) for line in lines],
+    }
+    calls = [(call, tokens) for call in ways.values()]
     peer = _kenlm(folder / f"theirs-{sizes.orders[-1]}.arpa", lmplz)
     if peer is not None:
-        theirs = lambda: [peer.score(line) for line in lines]  # type: ignore[attr-defined]  # noqa: E731
-        own, other = alternate([(ours, tokens), (theirs, tokens)], effort, CPU)
-        ratio = str(speed_ratio(own, other))
-        rows.append(["scoring lines of text", "words/s", number(own.rate), number(other.rate), ratio])
-    else:
-        rows.append(["scoring lines of text", "words/s", number(measure(ours, tokens, effort, CPU).rate), "", ""])
+        calls.append((lambda: [peer.score(line) for line in lines], tokens))  # type: ignore[attr-defined]
+    *own, other = [*alternate(calls, effort, CPU), *([] if peer else [None])]
+    for way, found in zip(ways, own, strict=True):
+        against = [number(other.rate), str(speed_ratio(found, other))] if other else ["", ""]
+        rows.append([way, "words/s", number(found.rate), *against])
 
     say("n-grams: beams")
     for searched in (small, model):

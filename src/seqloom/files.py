@@ -169,7 +169,7 @@ def _of_blocks(hashes: list[bytes]) -> str:
 
 def _stamp(path: Path) -> tuple[int, ...]:
     """What a file is known by, whatever its name, as long as it is not written to."""
-    found = os.stat(path)
+    found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqloom.text.special import UNK
-from seqloom.text.words import WhitespaceTokenizer, WordTokenizer, count_words, join_words, split_words
+from seqloom.text.words import WORD, WhitespaceTokenizer, WordTokenizer, count_words, join_words, split_words
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,11 @@ from seqloom.text.words import WhitespaceTokenizer, WordTokenizer, count_words, 
 )
 def test_words_numbers_and_marks_stand_apart(text: str, words: list[str]) -> None:
     assert split_words(text) == words
+
+
+@given(st.text(st.sampled_from("a_Z09'.,:-<unk>\t \x1c\x00$")) | st.text(st.characters(codec="ascii")))
+def test_ascii_is_split_as_all_text_is(text: str) -> None:
+    assert split_words(text) == WORD.findall(text)
 
 
 @pytest.mark.parametrize(
