@@ -25,6 +25,8 @@ from seqloom.text.reading import read_lines
 
 CPU = torch.device("cpu")
 SEQLOOM = [sys.executable, "-m", "seqloom"]
+STARTED = "import seqloom.cli.app; from seqloom.kinds import kind_named; kind_named('ngram'); import numba"
+"""What a training imports before it begins."""
 BEAM_LENGTH = 20
 SMALL = 10_000  # words of a second, smaller vocabulary
 
@@ -76,7 +78,7 @@ def run_ngrams(
 def _estimation(train: Path, lmplz: str | None, sizes: NgramSizes, folder: Path, say: Callable[[str], None]) -> Table:
     """Whole processes in turns: every order, words in place of what stands between spaces, and doing nothing."""
     last = sizes.orders[-1]
-    ways: dict[str, Callable[[], Process]] = {"starting, no training": partial(_run, [*SEQLOOM, "presets"])}
+    ways: dict[str, Callable[[], Process]] = {"starting alone": partial(_run, [sys.executable, "-c", STARTED])}
     for order in sizes.orders:
         ways[f"order {order}"] = partial(_train, train, order, folder / f"ours-{order}")
         if lmplz:
@@ -94,15 +96,11 @@ def _estimation(train: Path, lmplz: str | None, sizes: NgramSizes, folder: Path,
         busy = [process.processor for process in processes]
         row = [way, f"{min(seconds):.2f}", f"{max(seconds):.2f}", f"{min(busy):.2f}", f"{max(busy):.2f}"]
         row.append(f"{max(process.memory for process in processes) / 1e9:.2f}")
-        theirs = taken.get(f"{way}, `lmplz`", [])
-        row += [
-            f"{min(of(process) for process in theirs) / best:.1f}" if theirs else ""
-            for of, best in (
-                (lambda process: process.seconds, min(seconds)),
-                (lambda process: process.processor, min(busy)),
-            )
-        ]
-        rows.append(row)
+        theirs = taken.get(f"{way}, `lmplz`")
+        if theirs:
+            row.append(f"{min(process.seconds for process in theirs) / min(seconds):.1f}")
+            row.append(f"{min(process.processor for process in theirs) / min(busy):.1f}")
+        rows.append(row + [""] * (8 - len(row)))
     tokens = number(sum(len(line.split()) + 1 for line in read_lines(train)))
     note = (
         f"Modified Kneser-Ney of {tokens} tokens, from a text file to a model that answers questions: `seqloom train "
@@ -110,7 +108,7 @@ def _estimation(train: Path, lmplz: str | None, sizes: NgramSizes, folder: Path,
         f"{sizes.repetitions}. `lmplz -S 4G` ends with an ARPA file, not yet a model."
     )
     header = ["what", "s", "worst", "processor s", "worst", "GB", "lmplz / seqloom", "by processor s"]
-    return Table("Estimation", note, header, rows)
+    return Table("Estimation", note, header, rows, words=1)
 
 
 def _growth(train: Path, sizes: NgramSizes, folder: Path, say: Callable[[str], None]) -> Table:
@@ -130,8 +128,8 @@ def _growth(train: Path, sizes: NgramSizes, folder: Path, say: Callable[[str], N
         speed = number(times * tokens / found.seconds)
         rows.append([str(times), number(times * tokens), f"{found.seconds:.1f}", speed, f"{found.memory / 1e9:.2f}"])
     note = (
-        f"Order {order}, whole processes, the text repeated, `engine.memory={sizes.memory:g}` (GB): arrays that do not fit "
-        "are files."
+        f"Order {order}, whole processes, the text repeated, `engine.memory={sizes.memory:g}` (GB): arrays that do not "
+        "fit are files."
     )
     return Table("Growth", note, ["times", "tokens", "seconds", "tokens/s", "GB"], rows, words=0)
 
