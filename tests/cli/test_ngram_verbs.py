@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import seqloom
+from seqloom.models.ngram.scoring import COMPILED
 from seqloom.text.reading import read_lines
 
 pytestmark = pytest.mark.usefixtures("no_reports")
@@ -221,6 +222,16 @@ def test_every_tokeniser_can_be_counted(trained: Any, kind: str) -> None:
     sums_to_one(run, "the c")
     model = seqloom.load(run)
     assert model.log_prob("the cat sat")[0] > model.log_prob("sat cat the")[0]
+
+
+@pytest.mark.parametrize("settings", [["text.kind=whitespace"], ["text.kind=words"], ["data.unit=file"]])
+def test_a_text_by_itself_scores_as_among_others_however_many_were_scored(trained: Any, settings: list[str]) -> None:
+    model = seqloom.load(trained("a b\nc a\nb a c\n", *settings))
+    texts = ["a b c", "", "b zebra\nA"]
+    together = model.score(texts)
+    model.model.scored = COMPILED
+    assert [model.score(text)[0] for text in texts] == [pytest.approx(score) for score in together]
+    assert [model.log_prob([text])[0] for text in texts] == pytest.approx([score.log_prob for score in together])
 
 
 def test_arrays_that_do_not_fit_into_memory_give_the_same_model(

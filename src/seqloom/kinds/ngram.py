@@ -62,15 +62,23 @@ class TrainedNgram(TrainedLanguageModel, HasNgrams):
         return "each unit by itself" + ("; scores, not probabilities" if self.model.missing else "")
 
     def score(self, texts: str | Sequence[str], bos: bool = True, eos: bool = True) -> list[Score]:
+        line = self._line(texts) if bos and eos else None
+        return super().score(texts, bos, eos) if line is None else [Score(*line)]
+
+    def log_prob(self, texts: str | Sequence[str]) -> list[float]:
+        line = self._line(texts)
+        return super().log_prob(texts) if line is None else [line[0]]
+
+    def _line(self, texts: str | Sequence[str]) -> tuple[float, int, int, float] | None:
+        """The score of a single text in compiled code, where that can be done and many were asked for before."""
         texts = listed(texts)
-        alone = len(texts) == 1 and bos and eos and self.model.scored >= COMPILED
-        if not alone or self._lines is None:
-            return super().score(texts, bos, eos)
-        return [Score(*self._lines.score(self.tokenizer.prepare(texts[0])))]
+        if len(texts) != 1 or self.model.scored < COMPILED or self._lines is None:
+            return None
+        return self._lines.score(self.tokenizer.prepare(texts[0]))
 
     @cached_property
     def _lines(self) -> LineScorer | None:
-        """What scores single lines at once, where words are what stands between spaces."""
+        """What scores single lines, where words are what stands between spaces."""
         if not isinstance(self.tokenizer, WhitespaceTokenizer) or self.data.unit == "file":
             return None
         return LineScorer(self.model, self.tokenizer.table)

@@ -359,8 +359,8 @@ def score(
     All tokens take each step together: memory is slow to answer one question, and not much slower to answer many that
     do not wait for each other. So all binary searches are halved once, then those that are not done again, and so on.
     """
-    work = np.empty((5, high - low), np.int64)
-    places, contexts, begins, sizes, searched = work[0], work[1], work[2], work[3], work[4]
+    work = np.empty((6, high - low), np.int64)
+    places, contexts, wanted, begins, sizes, searched = work[0], work[1], work[2], work[3], work[4], work[5]
     asked = 0
     for place in range(low, high):
         scores[place] = log_probs[targets[place]]
@@ -373,10 +373,10 @@ def score(
             _add_missing(missing, length, places[:asked], inputs, scores, low, high)
         left = 0
         for ask in range(asked):
-            context = contexts[ask]
+            context, wanted[ask] = contexts[ask], targets[places[ask]]
             begins[ask] = first[context]
             # Words are sorted and differ: word w is at most the w-th, and frequent words have small numbers.
-            sizes[ask] = min(first[context + 1] - first[context], targets[places[ask]] + 1)
+            sizes[ask] = min(first[context + 1] - first[context], wanted[ask] + 1)
             searched[left] = ask
             left += sizes[ask] > 1
         while left:
@@ -384,14 +384,14 @@ def score(
             for index in range(some):  # without branches that the processor would guess wrong
                 ask = searched[index]
                 begin, half = begins[ask], sizes[ask] >> 1
-                begins[ask] = begin + half if words[begin + half] <= targets[places[ask]] else begin
+                begins[ask] = begin + half if words[begin + half] <= wanted[ask] else begin
                 sizes[ask] -= half
                 searched[left] = ask
                 left += sizes[ask] > 1
         found = 0
         for ask in range(asked):
             place, node = places[ask], begins[ask]
-            if sizes[ask] > 0 and words[node] == targets[place]:
+            if sizes[ask] > 0 and words[node] == wanted[ask]:
                 scores[place] = log_probs[node]
                 orders[place] = length + 1
                 if place + 1 < high and inputs[place + 1] != BOS and inputs[place + 1] >= 0:

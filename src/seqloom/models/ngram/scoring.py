@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMPILED = 1 << 17
 """After this many tokens, the compiled loop is worth loading; before, numpy is done earlier."""
 CALL = 1 << 9  # tokens that could be scored in the time that numpy takes to begin
-TASK = 1 << 11  # tokens that a thread takes at a time
+TASK = 1 << 12  # tokens that a thread takes at a time
 
 
 Scores = tuple[NDArray[np.float32], NDArray[np.uint8]]
