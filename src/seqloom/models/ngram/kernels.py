@@ -419,7 +419,7 @@ def _add_missing(
 
 @compiled
 def score_line(
-    text: bytes,
+    text: Array,
     slots: Array,
     starts: Array,
     pool: Array,

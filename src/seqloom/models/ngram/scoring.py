@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ class LineScorer:
         from seqloom.models.ngram.kernels import score_line
 
         trie, missing = model.trie, np.float32(model.missing)
-        self._score = score_line
+        self._score: Callable[..., tuple[float, int, int, float]] = score_line
         self._model = (trie.words, trie.first, model.log_probs, model.backoffs, missing, model.order)
         self._words = words
 
