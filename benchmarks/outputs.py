@@ -18,7 +18,7 @@ from seqloom.data.store import TokenStore, Totals
 from seqloom.data.windows import random_windows
 from seqloom.models.language import build_language_model
 from seqloom.nn.output import layout_of
-from seqloom.runs.words import count_words
+from seqloom.runs.neural_words import count_words
 from seqloom.training import MaximumLikelihood, Processes, Trainer
 
 LAYERS = (

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -128,10 +130,36 @@ def test_an_import_that_points_the_right_way_is_accepted(path: str, source: str)
     assert not wrong_imports(source, Path(path))
 
 
-@pytest.mark.parametrize("module", ["seqloom", "seqloom.config.schema", "seqloom.data.corpora"])
-def test_what_is_needed_to_report_a_mistake_does_not_wait_for_torch(module: str):
+def test_what_counts_or_reports_a_mistake_does_not_wait_for_torch():
+    light = (
+        "seqloom.config.schema",
+        "seqloom.data.corpora",
+        "seqloom.kinds.ngram",
+        "seqloom.kinds.word2vec",
+        "seqloom.interop",
+    )
     program = (
-        f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import {module}; assert 'torch' not in sys.modules"
+        f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import seqloom, {', '.join(light)};"
+        "seqloom.load, seqloom.train, seqloom.Decoding; assert not {'torch', 'matplotlib', 'numba'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+LAZY = ["seqloom", "seqloom.decoding", "seqloom.kinds", "seqloom.runs.contests", "seqloom.training"]
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_what_a_package_imports_on_first_use_is_there(package: str):
+    module = import_module(package)
+    assert all(getattr(module, name) is not None for name in module.__all__)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonesuch'"):
+        module.nonesuch  # noqa: B018
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_no_module_hides_what_its_package_imports_on_first_use(package: str):
+    """Once `package/name.py` is imported, `package.name` is that module and nothing else."""
+    module = import_module(package)
+    names = {each.name for each in iter_modules(module.__path__)}
+    assert not names & set(module.__all__)

@@ -7,6 +7,12 @@ from importlib import import_module
 from typing import Any
 
 
+def named(place: str) -> Any:
+    """What stands in a module, by `module:name`."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
 def importing(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package: `homes` says which module each public name is in."""
 

@@ -1,4 +1,4 @@
-"""The program as the shell sees it: what it imports, what it does to a pipe."""
+"""The program as the shell sees it: what it says, and what it does to a pipe."""
 
 from __future__ import annotations
 
@@ -8,26 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SEQLOOM = [sys.executable, "-m", "seqloom"]
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["train", "--help"], ["inspect", "ngrams", "--help"], ["presets"], ["--version"]]
-)
-def test_help_does_not_wait_for_torch(arguments: list[str]) -> None:
-    watched = (
-        "import sys, atexit\n"
-        "heavy = ('torch', 'numpy', 'matplotlib', 'tokenizers', 'numba')\n"
-        "atexit.register(lambda: sys.stderr.write(','.join(name for name in heavy if name in sys.modules)))\n"
-        "from seqloom.cli import main\n"
-        "main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", watched, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0
-    assert done.stdout
-    assert done.stderr == ""
 
 
 def test_without_a_verb_it_explains_itself() -> None:

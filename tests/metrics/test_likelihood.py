@@ -11,7 +11,8 @@ from scipy.stats import entropy as scipy_entropy
 
 from seqloom.config import load_config
 from seqloom.data.store import TokenStore, Totals
-from seqloom.metrics.likelihood import Likelihood, entropy, text_likelihood, unit_likelihood
+from seqloom.metrics.likelihood import Likelihood, entropy, unit_likelihood
+from seqloom.metrics.network_likelihood import text_likelihood
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.text.special import BOS, EOS, UNK
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import seqloom
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.data.pair_batches import PairBatch
-from seqloom.metrics.likelihood import target_likelihood
+from seqloom.metrics.network_likelihood import target_likelihood
 from seqloom.models.build import build_seq2seq
 from seqloom.models.copying import CopyingSeq2Seq, SelectiveSeq2Seq
 from seqloom.models.seq2seq import Source

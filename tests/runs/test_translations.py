@@ -24,11 +24,12 @@ from seqloom.data.stream import sorted_batches
 from seqloom.errors import ConfigError, DataError, UserError
 from seqloom.kinds.language import TrainedNeuralLanguageModel
 from seqloom.kinds.seq2seq import Seq2SeqAssets, TrainedSeq2Seq
-from seqloom.metrics.likelihood import target_likelihood
+from seqloom.metrics.network_likelihood import target_likelihood
 from seqloom.models.build import build_seq2seq
 from seqloom.models.language import build_language_model
 from seqloom.models.seq2seq import Source
-from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel
+from seqloom.runs.language_model import TrainedLanguageModel
+from seqloom.runs.neural_words import NeuralTextAssets
 from seqloom.runs.scores import Score
 from seqloom.text.kinds import train_tokenizer
 from seqloom.text.special import EOS, UNK

@@ -17,7 +17,8 @@ from seqloom.errors import ConfigError, DataError, UserError
 from seqloom.kinds import word2vec
 from seqloom.kinds.word2vec import TrainedWordVectors
 from seqloom.models.word_vectors import WordVectors
-from seqloom.runs.words import load_vectors, start_embedding
+from seqloom.runs.neural_words import start_embedding
+from seqloom.runs.words import load_vectors
 from seqloom.text.kinds import load_tokenizer
 from seqloom.training import Interrupted, read_metrics
 

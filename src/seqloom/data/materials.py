@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -15,20 +15,22 @@ from seqloom.config import RunConfig
 from seqloom.config.schema.data import CaptionData, ImageData, LabelledData, PairData, TaggedData, TextData
 from seqloom.config.schema.text import RunText, TextConfig, WhitespaceText
 from seqloom.data.cache import About, cached
-from seqloom.data.caption_batches import CaptionStore
 from seqloom.data.captions import CaptionedImages, load_captions
 from seqloom.data.corpus import Corpus
 from seqloom.data.image_format import ImageFormat
 from seqloom.data.images import Images, ImageSet, load_images, look
 from seqloom.data.labelled import hold_out, read_labelled, read_tagged
-from seqloom.data.pair_encoders import ClosedPairs, OpenPairs, PairEncoder
-from seqloom.data.pair_store import PairLimits, PairStore
 from seqloom.data.pairs import PairCorpus
 from seqloom.data.store import TokenStore
 from seqloom.data.word_store import learn_words
 from seqloom.errors import ConfigError, DataError
 from seqloom.text.kinds import load_tokenizer, train_tokenizer
 from seqloom.text.tokenizer import VERSION, Tokenizer
+
+if TYPE_CHECKING:  # what makes tensors is imported where it is needed: text is counted without torch
+    from seqloom.data.caption_batches import CaptionStore
+    from seqloom.data.pair_encoders import PairEncoder
+    from seqloom.data.pair_store import PairStore
 
 LARGE = 1 << 22  # bytes of text from which on loading compiled code takes less time than it saves
 
@@ -175,6 +177,8 @@ def prepare_pairs(
     config: RunConfig, tokenizer: Tokenizer | None = None, target_tokenizer: Tokenizer | None = None
 ) -> PairMaterials:
     """Read the pairs, train tokenisers unless they are given, and encode. Unchanged parts come from the cache."""
+    from seqloom.data.pair_store import PairLimits, PairStore
+
     data: PairData = config.data
     train, valid = pair_corpora(data)
     if tokenizer is None:
@@ -207,6 +211,8 @@ def open_pairs(data: PairData, names: str | list[str]) -> PairCorpus:
 
 def pair_encoder(config: RunConfig, tokenizer: Tokenizer, target_tokenizer: Tokenizer | None) -> PairEncoder:
     """How the model of a configuration reads pairs: words that it can copy need numbers of their own."""
+    from seqloom.data.pair_encoders import ClosedPairs, OpenPairs
+
     if config.model.copying.kind != "none":
         return OpenPairs(tokenizer)
     return ClosedPairs(tokenizer, target_tokenizer or tokenizer)
@@ -273,6 +279,8 @@ class CaptionMaterials:
 
 def prepare_captions(config: RunConfig, tokenizer: Tokenizer | None = None) -> CaptionMaterials:
     """Read the images with their captions, train a tokeniser on those of training unless one is given, and encode."""
+    from seqloom.data.caption_batches import CaptionStore
+
     images = captioned_images(config.data)
     tokenizer = tokenizer or _caption_tokenizer(config, images.train)
     train, valid = (CaptionStore(each, tokenizer) for each in (images.train, images.valid))

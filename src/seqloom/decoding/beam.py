@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from seqloom.decoding.limits import IMPOSSIBLE, Limits
+from seqloom.decoding.limits import IMPOSSIBLE, LENGTH_PENALTY, Limits
 from seqloom.decoding.messages import Message, steps_behind, worth_dropping
 from seqloom.decoding.prompts import Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
-from seqloom.decoding.ranking import LENGTH_PENALTY, Ranking, length_penalties
+from seqloom.decoding.ranking import Ranking, length_penalties
 from seqloom.decoding.top import refuse_nan, top_sums
 from seqloom.errors import ConfigError
 from seqloom.progress import watched

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from seqloom.decoding.limits import IMPOSSIBLE, Limits
+from seqloom.decoding.limits import IMPOSSIBLE, LENGTH_PENALTY, Limits
 from seqloom.decoding.prompts import Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
-from seqloom.decoding.ranking import LENGTH_PENALTY, Ranking, length_penalties
+from seqloom.decoding.ranking import Ranking, length_penalties
 from seqloom.decoding.top import refuse_nan, top
 from seqloom.errors import ConfigError, UserError
 from seqloom.text.special import EOS

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from seqloom.errors import ConfigError
 from seqloom.text.special import BOS, EOS, PAD, UNK
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 IMPOSSIBLE = float("-inf")
+LENGTH_PENALTY = 0.6
+"""α = 0.6 is what Vaswani et al. (2017) tuned for translation, where beam search is used most. Without a penalty (0)
+a search finds the most probable sequence, which is usually too short."""
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torch import Tensor
-
-from seqloom.nn.state import State
 from seqloom.text.special import EOS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from seqloom.nn.state import State
 
 
 class StepModel(Protocol):

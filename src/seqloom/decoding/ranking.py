@@ -13,10 +13,6 @@ from seqloom.decoding.protocol import Hypothesis
 from seqloom.errors import ConfigError
 from seqloom.text.special import EOS
 
-LENGTH_PENALTY = 0.6
-"""α = 0.6 is what Vaswani et al. (2017) tuned for translation, where beam search is used most. Without a penalty (0)
-a search finds the most probable sequence, which is usually too short."""
-
 
 def length_penalties(alpha: float, max_length: int) -> Tensor:
     """score = log p / ((5 + length) / 6)^α (Wu et al. 2016): the divisors of lengths 0 to `max_length`, float64.

@@ -32,10 +32,10 @@ from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedCondit
 from seqloom.runs.generation import Decoding, Generated
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import listed
+from seqloom.runs.neural_words import start_embedding, word_layout
 from seqloom.runs.scores import Score
 from seqloom.runs.stages import Steps
 from seqloom.runs.trained import Captions, Pixels
-from seqloom.runs.words import start_embedding, word_layout
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import Context, build_objective
 

@@ -39,9 +39,10 @@ from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps, saving
 from seqloom.runs.trained import Classified, DrawsClasses, EmbedsLayers, LabelsImages, Pixels
 from seqloom.training import build_objective, load_model_weights, read_metrics
-from seqloom.training.checkpoints import WEIGHTS, load_weights
+from seqloom.training.checkpoints import load_weights
 from seqloom.training.energy import UpDown
 from seqloom.training.objectives import OwnLoss
+from seqloom.training.places import WEIGHTS
 from seqloom.training.randomness import seeded
 
 SAMPLES = 10  # of q, for each image: the bound is their mean

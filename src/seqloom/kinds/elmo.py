@@ -24,11 +24,12 @@ from seqloom.errors import ConfigError, UserError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.elmo import Elmo, characters_read
 from seqloom.runs.kind import Kind, Report, Work
-from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel, listed, text_report
+from seqloom.runs.language_model import TrainedLanguageModel, listed, text_report
+from seqloom.runs.neural_words import NeuralTextAssets, word_layout
 from seqloom.runs.scores import Score, ScoredTokens
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import Embeds
-from seqloom.runs.words import word_layout, words_only
+from seqloom.runs.words import words_only
 from seqloom.text.special import UNK
 from seqloom.text.vocabulary import Vocabulary
 from seqloom.text.words import WordTokenizer

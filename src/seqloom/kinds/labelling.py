@@ -31,9 +31,10 @@ from seqloom.runs.evaluation import Evaluation
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import listed
+from seqloom.runs.neural_words import start_embedding
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import Classified, Embeds, Labels, Trained
-from seqloom.runs.words import start_embedding, words_only
+from seqloom.runs.words import words_only
 from seqloom.text.kinds import train_tokenizer
 from seqloom.text.words import WordTokenizer
 from seqloom.training import build_objective

@@ -18,15 +18,16 @@ from seqloom.data.windows import training_windows
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
 from seqloom.metrics.gradients import gradient_norms
-from seqloom.metrics.likelihood import Likelihood, text_likelihood
+from seqloom.metrics.likelihood import Likelihood
+from seqloom.metrics.network_likelihood import text_likelihood
 from seqloom.metrics.normaliser import log_normalisers
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.runs.contests import TextContest
 from seqloom.runs.kind import Kind, Report, Work
-from seqloom.runs.language_model import NeuralTextAssets, TrainedLanguageModel, text_report
+from seqloom.runs.language_model import TrainedLanguageModel, text_report
+from seqloom.runs.neural_words import NeuralTextAssets, start_embedding, word_layout
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import HasGradients, HasNormaliser
-from seqloom.runs.words import start_embedding, word_layout
 from seqloom.training import Context, build_objective
 
 

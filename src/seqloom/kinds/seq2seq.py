@@ -39,10 +39,10 @@ from seqloom.runs.contests import PairContest
 from seqloom.runs.generation import Decoding, Generated, check_same_tokens
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import Weighted, language_model, listed, reranked
+from seqloom.runs.neural_words import start_embedding, word_layout
 from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import Scores, Translates
-from seqloom.runs.words import start_embedding, word_layout
 from seqloom.text import open_words
 from seqloom.text.special import EOS, SPECIALS, UNK
 from seqloom.text.tokenizer import Tokenizer

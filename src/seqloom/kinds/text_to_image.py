@@ -28,9 +28,9 @@ from seqloom.runs.assets import Assets
 from seqloom.runs.drawing import TrainedPainter, shown
 from seqloom.runs.image_model import as_pixels
 from seqloom.runs.kind import Kind, Report, Work
+from seqloom.runs.neural_words import start_embedding
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import Pixels
-from seqloom.runs.words import start_embedding
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import build_objective
 from seqloom.training.randomness import seeded

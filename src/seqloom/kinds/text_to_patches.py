@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,19 +27,20 @@ from seqloom.decoding import Greedy, Limits, Sampler, generate
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
 from seqloom.decoding.side_by_side import side_by_side
+from seqloom.errors import CheckpointError, DataError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.text_to_patches import TextToPatches
 from seqloom.nn.output.noise import unigram_noise
-from seqloom.runs.assets import Assets
+from seqloom.runs.assets import FORMATS, Assets, Format, save_named
 from seqloom.runs.conditional_model import validated
 from seqloom.runs.drawing import TrainedPainter, shown
 from seqloom.runs.image_model import as_pixels
 from seqloom.runs.kind import Kind, Report, Work
+from seqloom.runs.neural_words import count_words, start_embedding
 from seqloom.runs.stages import Steps
 from seqloom.runs.trained import Pixels
-from seqloom.runs.words import count_words, start_embedding
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.training import build_objective
+from seqloom.training import build_objective, load_weights
 
 BATCH = 100  # sentences read together
 DRAWN = 200  # images drawn together
@@ -57,6 +59,24 @@ class TextToPatchesAssets(Assets):
     def images(self) -> ImageFormat:
         """What images are like."""
         return ImageFormat(self.codebook.shape)
+
+
+def _save_codebook(codebook: Codebook, path: Path) -> None:
+    save_named({"codes": codebook.codes, "image": torch.tensor([codebook.height, codebook.width])}, path)
+
+
+def _read_codebook(path: Path) -> Codebook:
+    tensors = load_weights(path)
+    try:
+        if tensors["image"].dtype != torch.int64:
+            raise DataError("the size of its images is not in whole numbers")
+        height, width = tensors["image"].tolist()
+        return Codebook(tensors["codes"], height, width)
+    except (DataError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} holds no codebook ({error}): bring it back, or train again") from None
+
+
+FORMATS[Codebook] = Format(".safetensors", _save_codebook, _read_codebook)
 
 
 class TrainedTextToPatches(TrainedPainter):

@@ -29,17 +29,16 @@ from seqloom.models.text_vae import TextVae
 from seqloom.runs.generation import Decoding, Generated
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import (
-    NeuralTextAssets,
     TrainedLanguageModel,
     Weighted,
     listed,
     reranked,
     sampled,
 )
+from seqloom.runs.neural_words import NeuralTextAssets, start_embedding, word_layout
 from seqloom.runs.scores import Score, ScoredTokens
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import DrawsBetweenSentences
-from seqloom.runs.words import start_embedding, word_layout
 from seqloom.text.special import BOS, UNK
 from seqloom.training import build_objective
 from seqloom.training.randomness import seeded

@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from seqloom.arrays import check_seal
 from seqloom.config import RunConfig
@@ -43,8 +42,13 @@ from seqloom.text.stopwords import is_content_word
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.vocabulary import Vocabulary
 from seqloom.text.words import WordTokenizer
-from seqloom.training import Interrupted, Interrupts, Journal, Processes, Reporter
-from seqloom.training.checkpoints import WEIGHTS
+from seqloom.training import Interrupted, Interrupts, Journal, Reporter
+from seqloom.training.places import WEIGHTS
+
+if TYPE_CHECKING:  # word vectors need no torch
+    import torch
+
+    from seqloom.training import Processes
 
 MAPPED = 300  # words on the map of the report
 LISTED = 12  # words whose neighbours it lists
@@ -77,6 +81,8 @@ class TrainedWordVectors(Trained, HasWordVectors):
     @property
     def device(self) -> torch.device:
         """Word vectors stay on the processor."""
+        import torch
+
         return torch.device("cpu")
 
     def neighbours(self, word: str | Floats, n: int = 10) -> Near:

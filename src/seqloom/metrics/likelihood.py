@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from seqloom.data.store import TokenStore
-from seqloom.data.windows import window_batch
 from seqloom.models.autoregressive import Autoregressive
-from seqloom.models.conditional import Conditional
-from seqloom.models.language import LanguageModel
 from seqloom.progress import watched
 from seqloom.text.special import EOS, UNK
 
@@ -70,6 +65,12 @@ class Likelihood:
         """-log₂ p / characters: comparable across tokenisers, as long as nothing is unknown."""
         return -self.log_prob / math.log(2) / self.characters
 
+    @classmethod
+    def of_store(cls, store: TokenStore, log_prob: float, known_log_prob: float) -> Likelihood:
+        """Of a whole store, with its counts."""
+        totals = store.totals
+        return cls(log_prob, totals.tokens, totals.words, totals.characters, totals.unknown, known_log_prob)
+
     def as_dict(self) -> dict[str, float]:
         """Counts and rates, for a table or a JSON line."""
         counts = {name: value for name, value in asdict(self).items() if name != "known_log_prob"}
@@ -80,53 +81,6 @@ def _exp(value: float) -> float:
     return math.exp(value) if value < 700 else math.inf
 
 
-@torch.inference_mode()
-def text_likelihood(model: LanguageModel, store: TokenStore, length: int, rows: int = 16) -> Likelihood:
-    """The likelihood of a whole store, read as running text, as `read_stream` reads it."""
-    totals = torch.zeros(2, dtype=torch.float64, device=model.device)  # of all tokens, and of the known ones
-    for read in read_stream(model, store, length, rows):
-        log_probs = model.output.log_prob(read.features, read.targets).double() * read.counts
-        totals += torch.stack([log_probs.sum(), (log_probs * (read.targets != UNK)).sum()])
-    everything, known = totals.tolist()
-    return _of_store(store, everything, known)
-
-
-class StreamWindow(NamedTuple):
-    """A window of running text as a model read it."""
-
-    features: Tensor
-    """[rows, time, size], each before its target."""
-    targets: Tensor
-    """[rows, time]"""
-    counts: Tensor
-    """[rows, time]: whether a target belongs to the text and was not in a window before."""
-
-
-def read_stream(model: LanguageModel, store: TokenStore, length: int, rows: int = 16) -> Iterator[StreamWindow]:
-    """Read a whole store as running text.
-
-    The text is cut into up to `rows` long rows that are read side by side in windows of `length` tokens. A model that
-    carries its state reads each row without a break. For another, the first half of each window but the first is
-    read again and not scored, so that no word is predicted from less context than that.
-    """
-    overlap = length // 2
-    carries = model.features.carries
-    stride = length if carries else max(1, length - overlap)
-    rows = max(1, min(rows, len(store) // (4 * length)))
-    bounds = np.linspace(0, len(store), rows + 1).astype(np.int64)
-    row_length = int(np.diff(bounds).max())
-    state = None
-    offsets = range(0, row_length, stride)
-    for offset in watched(offsets, "windows of text", len(offsets)):
-        again = 0 if carries or offset == 0 else min(overlap, offset)
-        first = bounds[:-1] + offset - again
-        width = min(stride, row_length - offset) + again
-        batch = window_batch(store.tokens, first, width).to(model.device)
-        features, state = model(batch.inputs, state if carries else None)
-        inside = (first[:, None] + np.arange(width) < bounds[1:, None]) & (np.arange(width) >= again)
-        yield StreamWindow(features, batch.targets, torch.from_numpy(inside).to(model.device))
-
-
 def unit_likelihood(model: Autoregressive, store: TokenStore, piece: int = 1 << 22) -> Likelihood:
     """The likelihood of a whole store, every unit by itself from `<bos>` to `<eos>`; about `piece` tokens at a time."""
     everything = known = 0.0
@@ -134,7 +88,7 @@ def unit_likelihood(model: Autoregressive, store: TokenStore, piece: int = 1 << 
         scores = model.unit_log_probs(tokens, lengths)
         everything += float(scores.sum(dtype=np.float64))
         known += float(scores.sum(dtype=np.float64, where=tokens != UNK))
-    return _of_store(store, everything, known)
+    return Likelihood.of_store(store, everything, known)
 
 
 def unit_pieces(store: TokenStore, piece: int) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
@@ -148,25 +102,3 @@ def unit_pieces(store: TokenStore, piece: int) -> Iterator[tuple[NDArray[Any], N
             first += int(ends[-1])
         else:  # a unit is longer than a piece
             piece *= 2
-
-
-@torch.inference_mode()
-def target_likelihood(model: Conditional, batches: Iterable[Any]) -> Likelihood:
-    """The likelihood of the targets in batches of pairs or captions, each given its source; every `<eos>` counts.
-
-    Words and characters are not counted: tokens stand for them.
-    """
-    totals = torch.zeros(3, dtype=torch.float64, device=model.device)  # all tokens, the known ones, how many are not
-    tokens = 0
-    for batch in batches:
-        batch = batch.to(model.device)
-        log_prob, known = model.target_log_probs(batch)
-        totals += torch.stack([log_prob.sum(), known.sum(), (batch.targets == UNK).sum()])
-        tokens += batch.tokens
-    everything, known, unknown_tokens = totals.tolist()
-    return Likelihood(everything, tokens, tokens, tokens, int(unknown_tokens), known)
-
-
-def _of_store(store: TokenStore, log_prob: float, known_log_prob: float) -> Likelihood:
-    totals = store.totals
-    return Likelihood(log_prob, totals.tokens, totals.words, totals.characters, totals.unknown, known_log_prob)

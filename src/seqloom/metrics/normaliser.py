@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from seqloom.data.store import TokenStore
 from seqloom.errors import UserError
-from seqloom.metrics.likelihood import read_stream
+from seqloom.metrics.network_likelihood import read_stream
 from seqloom.models.language import LanguageModel
 from seqloom.nn import Softmax
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from seqloom.decoding import Hypothesis, Limits, Sampler, generate
-from seqloom.nn.state import State
+from seqloom import decoding
 from seqloom.text.special import PAD
+
+# N-gram models score without torch, which takes seconds to import: it comes with the first tensor.
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from seqloom.nn.state import State
 
 SCORED_TOGETHER = 16384  # tokens of a batch, padding too
 
@@ -48,6 +52,8 @@ class Autoregressive(ABC):
     @property
     def device(self) -> torch.device:
         """Where the model runs."""
+        import torch
+
         return torch.device("cpu")
 
     def log_prob(self, tokens: Tensor, source: Any = None) -> Tensor:
@@ -57,7 +63,6 @@ class Autoregressive(ABC):
         """
         return self.token_log_probs(tokens, source).sum(dim=1)
 
-    @torch.inference_mode()
     def unit_log_probs(self, tokens: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.float32]:
         """log p of every token of many units that stand one after the other in `tokens`, each from its own beginning.
 
@@ -76,15 +81,23 @@ class Autoregressive(ABC):
             places = (starts[chosen, None] + np.arange(inside.shape[1]))[inside]
             rows = np.full(inside.shape, PAD)
             rows[inside] = tokens[places]
-            log_probs = self.token_log_probs(torch.from_numpy(rows).to(self.device))
-            scores[places] = log_probs.float().cpu().numpy()[inside]
+            scores[places] = self._row_log_probs(rows)[inside]
             first = last
         return scores
+
+    def _row_log_probs(self, rows: NDArray[np.integer]) -> NDArray[np.float32]:
+        """As `token_log_probs`, of arrays."""
+        import torch
+
+        with torch.inference_mode():
+            return self.token_log_probs(torch.from_numpy(rows).to(self.device)).float().cpu().numpy()
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read one token per row, [batch]; otherwise as `read`."""
         return self.read(state, tokens[:, None])
 
-    def sample(self, size: int, max_length: int = 100, seed: int = 0, source: Any = None) -> list[Hypothesis]:
+    def sample(self, size: int, max_length: int = 100, seed: int = 0, source: Any = None) -> list[decoding.Hypothesis]:
         """Draw `size` sequences from the model's own distribution."""
-        return generate(self, [[]] * size, Sampler(seed=seed), Limits(max_length=max_length), source)
+        return decoding.generate(
+            self, [[]] * size, decoding.Sampler(seed=seed), decoding.Limits(max_length=max_length), source
+        )

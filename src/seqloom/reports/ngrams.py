@@ -62,7 +62,7 @@ class OrderCoverage:
 
 def ngram_coverage(model: NgramModel, store: TokenStore) -> list[OrderCoverage]:
     """Look up the n-grams of all orders in a text, every unit from `<bos>` to `<eos>`."""
-    from seqloom.metrics.likelihood import unit_pieces  # loads torch, as the model did
+    from seqloom.metrics.likelihood import unit_pieces
 
     ngrams, in_model, predicted = np.zeros((3, model.order), np.int64)
     log_probs = np.zeros(model.order)

@@ -6,19 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
-import torch
-from torch import Tensor
-
-from seqloom.data.codebook import Codebook
 from seqloom.data.image_format import ImageFormat
 from seqloom.errors import CheckpointError, DataError
 from seqloom.files import atomic_file, read_json, write_json
 from seqloom.runs.folder import RunFolder, copy_run
 from seqloom.text.kinds import load_tokenizer
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.training.checkpoints import load_weights, save_tensors
+
+if TYPE_CHECKING:  # n-gram models have no tensors, and do not wait for torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,18 @@ class Format(NamedTuple):
     load: Callable[[Path], Any]
 
 
-def _save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+def save_named(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors by name."""
+    from seqloom.training.checkpoints import save_tensors
+
     with atomic_file(path) as temporary:
         save_tensors(dict(tensors), temporary)
+
+
+def _load_named(path: Path) -> Mapping[str, Tensor]:
+    from seqloom.training import load_weights
+
+    return load_weights(path)
 
 
 def _read_labels(path: Path) -> tuple[str, ...]:
@@ -81,21 +88,6 @@ def _read_tokenizer(path: Path) -> Tokenizer:
         raise CheckpointError(str(error)) from error
 
 
-def _save_codebook(codebook: Codebook, path: Path) -> None:
-    _save_tensors({"codes": codebook.codes, "image": torch.tensor([codebook.height, codebook.width])}, path)
-
-
-def _read_codebook(path: Path) -> Codebook:
-    tensors = load_weights(path)
-    try:
-        if tensors["image"].dtype != torch.int64:
-            raise DataError("the size of its images is not in whole numbers")
-        height, width = tensors["image"].tolist()
-        return Codebook(tensors["codes"], height, width)
-    except (DataError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} holds no codebook ({error}): bring it back, or train again") from None
-
-
 def _copy_runs(runs: list[Path], path: Path) -> None:
     for number, run in enumerate(runs):
         copy_run(RunFolder.open(run), path / str(number))
@@ -112,14 +104,13 @@ def _copied_runs(path: Path) -> list[Path]:
 FORMATS: dict[type, Format] = {
     Tokenizer: Format(".json", lambda value, path: value.save(path), _read_tokenizer),
     ImageFormat: Format(".json", lambda value, path: write_json(path, value.to_json()), _read_images),
-    Codebook: Format(".safetensors", _save_codebook, _read_codebook),
     tuple: Format(".json", lambda value, path: write_json(path, list(value)), _read_labels),
-    Mapping: Format(".safetensors", _save_tensors, load_weights),
+    Mapping: Format(".safetensors", save_named, _load_named),
     list: Format("", _copy_runs, _copied_runs),
     Path: Format("", lambda value, path: copy_run(RunFolder.open(value), path), Path),
 }
-"""Tokenisers, what images are like, codebooks, labels, tensors by name, and copies of other runs by the paths of their
-folders."""
+"""Tokenisers, what images are like, labels, tensors by name, and copies of other runs by the paths of their folders. A
+kind with assets of a type of its own adds the format of that."""
 
 
 def _hints(assets: type[Assets]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
 from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
-from seqloom.metrics.likelihood import target_likelihood
+from seqloom.metrics.network_likelihood import target_likelihood
 from seqloom.metrics.text_scores import text_scores
 from seqloom.models.conditional import Conditional
 from seqloom.runs.evaluation import Evaluation

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from seqloom.config import RunConfig, Settings, load_config, save_config
 from seqloom.data.fingerprints import fingerprints
@@ -25,8 +23,11 @@ from seqloom.runs.log import commands, in_a_sentence
 from seqloom.runs.plugins import load_plugin
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
-from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
-from seqloom.training.checkpoints import CHECKPOINTS, CheckpointFolder
+from seqloom.training import Interrupted, Journal, Reporter, Silent, read_metrics
+from seqloom.training.places import CHECKPOINTS, checkpoints_in, step_of
+
+if TYPE_CHECKING:  # torch takes seconds to import, and comes when something is trained
+    from seqloom.training import Processes
 
 Source = str | Path | Mapping[str, Any] | RunConfig
 """A preset, a YAML file, a mapping, or a configuration that was checked already."""
@@ -88,6 +89,8 @@ def train_into(
     report: bool = True,
 ) -> Trained:
     """Train into a folder that is free, or whose run goes on."""
+    from seqloom.training import Processes
+
     if goes_on:
         folder.check_plugins()
         config = load_config(folder.config.model_dump(mode="json"), settings)
@@ -118,6 +121,8 @@ def train_into(
 
 def fit(folder: RunFolder, config: RunConfig, goes_on: bool, processes: Processes, reporter: Reporter) -> None:
     """Fit what a configuration describes into a folder; `goes_on` says that it holds such a run already."""
+    import torch
+
     kind = kind_named(config.model.kind)
     if goes_on and folder.finished and folder.config == config:
         folder.check()
@@ -162,6 +167,8 @@ def _begin(
     reporter: Reporter,
 ) -> Work[Any, Any]:
     """Read the data, build the model, and write what a run begins with; a folder is a run once all of it is there."""
+    import torch
+
     data_read = fingerprints(config)
     if goes_on:
         folder.check()
@@ -215,7 +222,7 @@ def _gather(folder: RunFolder, names: list[str]) -> None:
     for name in names:
         own = read_metrics(folder.path / name)
         entries += [{**entry, "stage": name, "step": before + entry["step"]} for entry in own]
-        saved = CheckpointFolder(folder.path / name / CHECKPOINTS).steps  # where the log has lost its end
+        saved = list(map(step_of, checkpoints_in(folder.path / name / CHECKPOINTS)))  # where the log has lost its end
         before += max([entry["step"] for entry in own] + saved, default=0)
     (folder.path / "metrics.jsonl").unlink(missing_ok=True)
     journal = Journal(folder.path)

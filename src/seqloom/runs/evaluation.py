@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from seqloom.errors import did_you_mean
-from seqloom.metrics.corpus_scores import Scored
 from seqloom.reports.numbers import figure_name
+
+if TYPE_CHECKING:
+    from seqloom.metrics.corpus_scores import Scored
 
 
 @dataclass(frozen=True, repr=False)

@@ -31,7 +31,7 @@ from seqloom.config.schema.admission import admitted, known_kinds
 from seqloom.data.places import Names, depends_on_place, found, is_here, located, named, renamed
 from seqloom.errors import CheckpointError, UserError
 from seqloom.files import atomic_folder, checksum, clear_unfinished, disk_errors, read_sealed, write_sealed
-from seqloom.training.checkpoints import CHECKPOINTS, WEIGHTS, CheckpointFolder
+from seqloom.training.places import CHECKPOINTS, WEIGHTS, checkpoints_in
 from seqloom.version import __version__
 
 LOCK = ".lock"
@@ -143,7 +143,7 @@ class RunFolder:
     def checkpoints(self) -> list[Path]:
         """The finished checkpoints of all stages."""
         stages = [path for path in self.path.glob(f"*/{CHECKPOINTS}") if not (path.parent / MANIFEST).exists()]
-        return [saved for path in (self.path / CHECKPOINTS, *stages) for saved in CheckpointFolder(path).all()]
+        return [saved for path in (self.path / CHECKPOINTS, *stages) for saved in checkpoints_in(path)]
 
     @cached_property
     def config(self) -> RunConfig:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
-from seqloom.decoding import (
-    LENGTH_PENALTY,
-    Greedy,
-    Hypothesis,
-    Limits,
-    Sampler,
-    beam_search,
-    exhaustive_search,
-    generate,
-)
-from seqloom.decoding.prompts import Prompt
-from seqloom.decoding.protocol import StepModel
+from seqloom import decoding
+from seqloom.decoding import Limits
 from seqloom.errors import ConfigError, UserError
 from seqloom.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from seqloom.decoding.prompts import Prompt
+    from seqloom.decoding.protocol import StepModel
 
 Strategy = Literal["greedy", "beam", "sample", "exhaustive"]
 MAX_LENGTH = 100
@@ -50,7 +45,7 @@ class Decoding:
     max_length: int | None = None
     """When not given, 100 tokens, or for models that have a source, what its length makes plausible."""
     min_length: int = 0
-    length_penalty: float = LENGTH_PENALTY
+    length_penalty: float = decoding.LENGTH_PENALTY
     coverage_penalty: float = 0.0
     """Beam search with a source: β of Wu et al. 2016, which prefers texts that looked at all of it."""
     n_best: int = 1
@@ -82,11 +77,11 @@ class Decoding:
         """Whether all of a text is there before any of it can be shown."""
         return self.strategy in ("beam", "exhaustive")
 
-    def chooser(self) -> Greedy | Sampler:
+    def chooser(self) -> decoding.Greedy | decoding.Sampler:
         """How the next token is chosen, for the strategies that choose one at a time."""
         if self.strategy == "greedy":
-            return Greedy()
-        return Sampler(self.temperature, self.top_k, self.top_p, self.seed)
+            return decoding.Greedy()
+        return decoding.Sampler(self.temperature, self.top_k, self.top_p, self.seed)
 
     def run(
         self,
@@ -96,26 +91,25 @@ class Decoding:
         limits: Limits,
         source: Any = None,
         candidates: int | None = None,
-    ) -> list[list[Hypothesis]]:
+    ) -> list[list[decoding.Hypothesis]]:
         """The `n_best` hypotheses of each prompt, best first; of a beam, `candidates` if more are wanted.
 
         `numbers` are those of the prompts within the whole job: random draws depend on them, and so not on batches.
         """
         if self.strategy == "beam":
             wanted = candidates or self.n_best
-            return beam_search(model, prompts, self.beam, limits, self.length_penalty, wanted, source)
+            return decoding.beam_search(model, prompts, self.beam, limits, self.length_penalty, wanted, source)
         if self.strategy == "exhaustive":
             if source is not None and len(prompts) > 1:
                 raise UserError(
                     "exhaustive search takes one source at a time; give them one by one, or use beam search"
                 )
-            return [
-                exhaustive_search(model, limits, prompt, self.n_best, self.length_penalty, source) for prompt in prompts
-            ]
+            search = partial(decoding.exhaustive_search, model, limits)
+            return [search(prompt, self.n_best, self.length_penalty, source) for prompt in prompts]
         if self.strategy == "greedy" and self.n_best > 1:
             raise UserError("greedy search has one result (so has temperature 0); use --strategy beam or sample")
         size = self.n_best
-        flat = generate(model, prompts, self.chooser(), limits, source, size, list(numbers))
+        flat = decoding.generate(model, prompts, self.chooser(), limits, source, size, list(numbers))
         return [flat[row : row + size] for row in range(0, len(flat), size)]
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
-
-from torch import nn
 
 from seqloom.config import RunConfig
 from seqloom.config.schema.admission import admit
@@ -17,16 +14,18 @@ from seqloom.config.schema.data import TextData
 from seqloom.config.schema.language import LanguageModelConfig
 from seqloom.data.materials import with_unit
 from seqloom.errors import ConfigError
+from seqloom.lazy import named
 from seqloom.reports.html import Markup
 from seqloom.runs.assets import Assets
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
-from seqloom.training import Processes, Reporter, choose_device, load_model_weights
-from seqloom.training.checkpoints import load_weights
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from seqloom.runs.contests import Contest
+    from seqloom.training import Processes, Reporter
 
 Data = TypeVar("Data")
 Kept = TypeVar("Kept", bound=Assets)
@@ -105,6 +104,8 @@ class Kind(ABC, Generic[Data, Kept, Result]):
 
     def restore(self, folder: RunFolder, config: RunConfig, assets: Kept, device: str) -> Any:
         """The model of a run folder, with its best weights."""
+        from seqloom.training import choose_device, load_model_weights, load_weights
+
         model: nn.Module = self.build(config, assets)
         load_model_weights(model, load_weights(folder.weights_file), str(folder.weights_file))
         return model.to(choose_device(device)).eval()
@@ -140,8 +141,7 @@ def kind_named(name: str) -> Kind[Any, Any, Any]:
     if kind is None:
         raise ConfigError(f"no kind of run is called {name!r}: import the module that registers it")
     if isinstance(kind, str):
-        module, _, attribute = kind.partition(":")
-        kind = _KINDS[name] = getattr(import_module(module), attribute)
+        kind = _KINDS[name] = named(kind)
     return kind
 
 

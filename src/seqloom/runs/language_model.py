@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from seqloom.config.schema.data import TextData
 from seqloom.data.corpus import Corpus
 from seqloom.data.materials import held_out_text, open_text
 from seqloom.data.store import TokenStore
-from seqloom.decoding import Hypothesis, stream
-from seqloom.decoding.fusion import Fusion, check_weight
-from seqloom.decoding.protocol import StepModel
 from seqloom.errors import UserError
 from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.likelihood import Likelihood, unit_likelihood
 from seqloom.models.autoregressive import Autoregressive
-from seqloom.models.conditional import Conditional
-from seqloom.nn.output import OutputLayout
 from seqloom.reports.html import Markup, samples_section
 from seqloom.runs.assets import Assets
 from seqloom.runs.generation import Decoding, Generated, check_same_tokens
@@ -35,6 +29,10 @@ from seqloom.text.special import BOS, EOS, UNK
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.unfolding import Unfolding
 from seqloom.text.words import count_words
+
+if TYPE_CHECKING:  # torch comes with the first text that is written: scores of n-gram models do not wait for it
+    from seqloom.decoding import Hypothesis
+    from seqloom.decoding.protocol import StepModel
 
 Weighted = tuple["TrainedLanguageModel", float]
 """Another model, and how much it counts."""
@@ -47,13 +45,6 @@ class TextAssets(Assets):
     """What every model of text keeps."""
 
     tokenizer: Tokenizer
-
-
-@dataclass(frozen=True)
-class NeuralTextAssets(TextAssets):
-    """The tokeniser, and what the output layer must know of the words."""
-
-    output: OutputLayout
 
 
 class TrainedLanguageModel(Trained, Continues, Scores):
@@ -221,11 +212,13 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         results = [[self.continuation(prompt, hypothesis) for hypothesis in row] for prompt, row in pairs]
         return reranked(prompts, results, rerank) if rerank else results
 
-    @torch.inference_mode()
     def next_tokens(self, prompt: str, top: int = 10) -> list[tuple[str, float]]:
         """The `top` likeliest tokens after a prompt, as a person would read them, each with its probability."""
+        import torch
+
         tokens = torch.tensor([[BOS, *self.tokenizer.encode(prompt)]], device=self.device)
-        log_probs, _ = self.model.read(self.model.start(1), tokens)
+        with torch.inference_mode():
+            log_probs, _ = self.model.read(self.model.start(1), tokens)
         best = log_probs[0].float().cpu().topk(min(top, self.model.vocabulary_size))
         return list(zip(self.tokenizer.tokens(best.indices.tolist()), best.values.exp().tolist(), strict=True))
 
@@ -236,6 +229,8 @@ class TrainedLanguageModel(Trained, Continues, Scores):
 
     def stream(self, prompt: str, decoding: Decoding, fuse: Sequence[Weighted] = ()) -> Iterator[str]:
         """Go on from a prompt, piece by piece, as the model writes; `fuse` as in `generate`."""
+        from seqloom.decoding import stream
+
         decoding = sampled(decoding)
         encoded = self.tokenizer.encode(prompt)
         text = Unfolding(self.tokenizer, encoded)
@@ -251,6 +246,8 @@ class TrainedLanguageModel(Trained, Continues, Scores):
 
     def fused(self, others: Sequence[Weighted]) -> StepModel:
         """The model together with others, each with its weight."""
+        from seqloom.decoding.fusion import Fusion
+
         for other, _ in others:
             self.check_same_tokens(other)
         return Fusion(self.model, [(other.model, weight) for other, weight in others]) if others else self.steps
@@ -279,6 +276,8 @@ class TrainedLanguageModel(Trained, Continues, Scores):
 def language_model(trained: Any) -> TrainedLanguageModel:
     """A run as one that gives each token a probability, where that is needed; of a model with a code behind each text,
     tokens have probabilities only given the code."""
+    from seqloom.models.conditional import Conditional
+
     judge = judge_of_texts(trained)
     if not isinstance(judge, TrainedLanguageModel) or isinstance(judge.model, Conditional):
         raise _no_language_model(trained)
@@ -314,6 +313,8 @@ def sampled(decoding: Decoding) -> Decoding:
 
 def reranked(prompts: Sequence[str], results: list[list[Text]], others: Sequence[Weighted]) -> list[list[Text]]:
     """Each prompt's texts by log_prob + Σ β log p_other(prompt + text), best first; of equals, as they were."""
+    from seqloom.decoding.fusion import check_weight
+
     judges = [(judge_of_texts(other), check_weight(weight)) for other, weight in others]
     pairs = zip(prompts, results, strict=True)
     texts = [prompt + output.text for prompt, outputs in pairs for output in outputs]

@@ -7,15 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from seqloom.config.schema.training import TrainingConfig
-from seqloom.data.stream import Stream
-from seqloom.training import Journal, Objective, Processes, Reporter, Trainer, load_model_weights, model_weights
-from seqloom.training.checkpoints import WEIGHTS, load_weights, save_weights
+from seqloom.training import Journal, Reporter
 from seqloom.training.journal import named_unit
+from seqloom.training.places import WEIGHTS
+
+if TYPE_CHECKING:  # what is computed at once needs no torch
+    from torch import nn
+
+    from seqloom.data.stream import Stream
+    from seqloom.training import Objective, Processes, Trainer
 
 Figures = dict[str, float]
 
@@ -45,10 +48,14 @@ class Steps(Stage):
 
     def trainer(self, folder: Path, processes: Processes, reporter: Reporter) -> Trainer:
         """What makes the steps."""
+        from seqloom.training import Trainer
+
         parts = self.model, self.objective, self.batches, self.validate, self.training
         return Trainer(*parts, folder, processes, reporter, self.loss)
 
     def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
+        from seqloom.training import load_model_weights, load_weights
+
         trainer = self.trainer(folder, processes, reporter)
         trainer.resume()
         trainer.fit()
@@ -99,4 +106,7 @@ class Stopwatch:
 
 def saving(model: nn.Module) -> Callable[[Path], None]:
     """What writes the weights of a torch model into a file."""
+    from seqloom.training import model_weights
+    from seqloom.training.checkpoints import save_weights
+
     return lambda path: save_weights(model_weights(model), path)

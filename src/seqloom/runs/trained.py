@@ -10,20 +10,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from seqloom.config import RunConfig
-from seqloom.data.image_format import ImageFormat, NamedImages
-from seqloom.data.images import look
 from seqloom.errors import UserError
-from seqloom.metrics.corpus_scores import Scored
 from seqloom.runs.evaluation import Evaluation
-from seqloom.text.tokenizer import Tokenizer
 from seqloom.version import __version__
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.data.image_format import NamedImages
+    from seqloom.metrics.corpus_scores import Scored
+    from seqloom.text.tokenizer import Tokenizer
 
 Pixels = NDArray[np.uint8]
 """Images [count, height, width], or [count, height, width, 3] in colour."""
@@ -82,6 +84,10 @@ class Trained(ABC):
     @property
     def facts(self) -> list[str]:
         """What the model is made of and how large it is, each in a few words."""
+        from seqloom.data.image_format import ImageFormat
+        from seqloom.data.images import look
+        from seqloom.text.tokenizer import Tokenizer
+
         parts = {name: getattr(self.config.model, name, None) for name in ("order", "features", "encoder", "decoder")}
         facts = [f"{name} {getattr(part, 'kind', part)}" for name, part in parts.items() if part is not None]
         facts.append(f"{self.parameters:,} parameters")

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seqloom.training.adversarial import Adversarial
-from seqloom.training.bounds import Elbo, ImportanceWeighted, TextElbo
-from seqloom.training.energy import ClampedAndFree, Conditional, ContrastiveDivergence
-from seqloom.training.objectives import Context, MaximumLikelihood, Objective, OwnLoss, RandomTruncation
-from seqloom.training.pair_objectives import TeacherForcing
-from seqloom.training.scheduled_sampling import ScheduledSampling
+from seqloom.lazy import named
 
-OBJECTIVES: dict[str, type[Objective]] = {
-    "likelihood": MaximumLikelihood,
-    "random-truncation": RandomTruncation,
-    "teacher-forcing": TeacherForcing,
-    "scheduled-sampling": ScheduledSampling,
-    "own-loss": OwnLoss,
-    "elbo": Elbo,
-    "iwae": ImportanceWeighted,
-    "text-elbo": TextElbo,
-    "contrastive-divergence": ContrastiveDivergence,
-    "clamped-and-free": ClampedAndFree,
-    "conditional": Conditional,
-    "adversarial": Adversarial,
+if TYPE_CHECKING:
+    from seqloom.training.objectives import Context, Objective
+
+OBJECTIVES: dict[str, type[Objective] | str] = {
+    "likelihood": "seqloom.training.objectives:MaximumLikelihood",
+    "random-truncation": "seqloom.training.objectives:RandomTruncation",
+    "teacher-forcing": "seqloom.training.pair_objectives:TeacherForcing",
+    "scheduled-sampling": "seqloom.training.scheduled_sampling:ScheduledSampling",
+    "own-loss": "seqloom.training.objectives:OwnLoss",
+    "elbo": "seqloom.training.bounds:Elbo",
+    "iwae": "seqloom.training.bounds:ImportanceWeighted",
+    "text-elbo": "seqloom.training.bounds:TextElbo",
+    "contrastive-divergence": "seqloom.training.energy:ContrastiveDivergence",
+    "clamped-and-free": "seqloom.training.energy:ClampedAndFree",
+    "conditional": "seqloom.training.energy:Conditional",
+    "adversarial": "seqloom.training.adversarial:Adversarial",
 }
+"""Those of this package by their modules: each is imported when something is trained by it."""
 
 
 def build_objective(config: Any, context: Context | None = None) -> Objective:
     """The objective that a configuration's part `objective` describes."""
-    return OBJECTIVES[config.kind](config, context)
+    objective = OBJECTIVES[config.kind]
+    made: type[Objective] = named(objective) if isinstance(objective, str) else objective
+    return made(config, context)

@@ -22,12 +22,8 @@ from torch.optim import Optimizer
 from seqloom.arrays import UNSEALED, seal
 from seqloom.errors import CheckpointError
 from seqloom.files import atomic_file, atomic_folder, checksum, discard_folder, read_sealed, write_sealed
+from seqloom.training.places import HEADER, TRAINING, WEIGHTS, checkpoints_in, step_of
 from seqloom.training.weights import sharded_like, whole
-
-WEIGHTS = "model.safetensors"
-TRAINING = "training.safetensors"
-HEADER = "checkpoint.json"
-CHECKPOINTS = "checkpoints"
 
 
 @dataclass
@@ -47,18 +43,13 @@ class CheckpointFolder:
 
     def all(self) -> list[Path]:
         """All finished checkpoints, oldest first."""
-        return sorted(path for path in self.folder.glob("step-*") if (path / HEADER).is_file())
-
-    @property
-    def steps(self) -> list[int]:
-        """After how many steps they were written."""
-        return [_step(path) for path in self.all()]
+        return checkpoints_in(self.folder)
 
     def regular(self) -> list[Path]:
         """Those that a training without interruption would have: one that was saved before its time is only there to
         go on from."""
         found = self.all()
-        return [path for path in found if path == found[-1] or self.every is None or _step(path) % self.every == 0]
+        return [path for path in found if path == found[-1] or self.every is None or step_of(path) % self.every == 0]
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint, then delete those that are no longer needed."""
@@ -98,10 +89,6 @@ class CheckpointFolder:
         """The newest checkpoint, or None when there is none."""
         found = self.all()
         return self.load(found[-1]) if found else None
-
-
-def _step(path: Path) -> int:
-    return int(path.name.removeprefix("step-"))
 
 
 def save_weights(weights: Mapping[str, Tensor], path: Path) -> None:

@@ -21,8 +21,6 @@ from seqloom.errors import CheckpointError, ConfigError, TrainingError
 from seqloom.progress import Reporter, Silent
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.checkpoints import (
-    CHECKPOINTS,
-    WEIGHTS,
     Checkpoint,
     CheckpointFolder,
     optimizer_tensors,
@@ -35,6 +33,7 @@ from seqloom.training.interrupts import Interrupted, Interrupts
 from seqloom.training.journal import Journal, named_unit
 from seqloom.training.objectives import Loss, Objective
 from seqloom.training.optimizers import Schedule, build_optimizer
+from seqloom.training.places import CHECKPOINTS, WEIGHTS
 from seqloom.training.processes import Processes
 from seqloom.training.throughput import Throughput
 from seqloom.training.weights import load_model_weights, model_weights, whole

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from seqloom.arrays import Expected, map_arrays, write_arrays
 from seqloom.errors import CheckpointError
@@ -17,8 +15,12 @@ from seqloom.models.autoregressive import Autoregressive
 from seqloom.models.ngram.parallel import blocks, each
 from seqloom.models.ngram.scoring import score_tokens
 from seqloom.models.ngram.trie import NO_HISTORY, Trie
-from seqloom.nn.state import State
 from seqloom.text.special import BOS, PAD
+
+if TYPE_CHECKING:  # torch comes with the first tensor: scoring needs none
+    from torch import Tensor
+
+    from seqloom.nn.state import State
 
 COMPILED = 1 << 27
 """After so many probabilities, some tenths of a second's work, the next ones come from compiled code."""
@@ -70,10 +72,18 @@ class NgramModel(Autoregressive):
 
     def start(self, size: int, source: Any = None) -> State:
         """The state: for every row the nodes of its last 1, 2, ..., N - 1 tokens."""
+        import torch
+
+        from seqloom.nn.state import State
+
         return State({"contexts": torch.full((size, self.order - 1), NO_HISTORY)})
 
     def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read tokens [batch, time]; return log p(next | all read so far) [batch, vocabulary] and the new state."""
+        import torch
+
+        from seqloom.nn.state import State
+
         contexts = state["contexts"].numpy()
         read = tokens.numpy()
         if read.shape[1] > self.order:  # what came before the last N - 1 tokens is forgotten
@@ -121,6 +131,8 @@ class NgramModel(Autoregressive):
 
     def token_log_probs(self, tokens: Tensor, source: Any = None) -> Tensor:
         """log p of each token given those before it in its row, [batch, time]: natural log, 0 for `<pad>`."""
+        import torch
+
         rows = tokens.numpy()
         inside = rows != PAD
         scores = np.zeros(rows.shape, np.float32)

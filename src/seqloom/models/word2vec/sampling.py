@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-
-from seqloom.compiling import compiled
 
 ALL = 0xFFFFFFFF
 
@@ -28,34 +24,9 @@ def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArr
 
     A column at random, and 32 random bits against its share, draw a word with a chance in proportion to its weight.
     """
+    from seqloom.models.word2vec.alias import fill_columns  # not before there is work: it loads a compiler
+
     shares = weights / weights.sum() * len(weights)
     others = np.arange(len(weights), dtype=np.int32)
-    _fill(shares, others, np.argsort(shares, kind="stable"))
+    fill_columns(shares, others, np.argsort(shares, kind="stable"))
     return (np.minimum(shares, 1.0) * ALL).astype(np.uint64), others
-
-
-@compiled
-def _fill(shares: NDArray[Any], others: NDArray[Any], order: NDArray[Any]) -> None:
-    """Each word with less than a column takes the rest of its own from the largest that has some to give."""
-    giver = len(order) - 1
-    taker = 0
-    waiting = np.empty(len(order), np.int64)  # givers that have come down below one column
-    size = 0
-    while giver >= 0 and shares[order[giver]] > 1.0:
-        if size:
-            size -= 1
-            small = waiting[size]
-        elif taker < giver and shares[order[taker]] < 1.0:
-            small = order[taker]
-            taker += 1
-        else:
-            break
-        large = order[giver]
-        others[small] = large
-        shares[large] -= 1.0 - shares[small]
-        if shares[large] < 1.0:
-            waiting[size] = large
-            size += 1
-            giver -= 1
-        elif shares[large] == 1.0:
-            giver -= 1

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
-
 from seqloom.config import RunConfig
 from seqloom.reports.ladder import PARAMETERS, PASSES, SECONDS, SEEN, CurvePoint, Ladder, Measure, Rung, Samples
 from seqloom.runs.kind import kind_named
@@ -153,5 +151,7 @@ def validated_often(config: RunConfig, steps: float, per_epoch: float) -> RunCon
 
 def machine() -> str:
     """What speeds were measured on."""
+    import torch
+
     processor = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
     return f"{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}"
