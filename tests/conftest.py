@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 import torch
-import typer
 
 from seqloom.cli import main
 from seqloom.config import RunConfig
@@ -38,14 +36,6 @@ SENTENCES = [
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQLOOM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _verbs_made_once() -> Iterator[None]:
-    """Typer makes the tree of verbs anew at every call, which takes longer than most verbs take on a tiny run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("typer.main.get_command", functools.cache(typer.main.get_command))
         yield
 
 

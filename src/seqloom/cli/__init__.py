@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import gc
 import io
 import json
 import os
@@ -23,18 +24,21 @@ def main() -> None:
     Threads that wait for one another spin only for a moment, then sleep: on cores shared with another program, GNU
     OpenMP's long spinning makes training fifty times slower. It must be said before torch is loaded.
 
+    Imports make a million objects, all of which stay: garbage is looked for less often among them.
+
     A reader that went away, as `head` does, ends the program silently with 1, Ctrl-C with 130: typer sees to both.
     """
+    gc.set_threshold(10_000)
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         _listen()
         _write_anything()
         from seqloom.cli import completion
-        from seqloom.cli.app import app
+        from seqloom.cli.app import app_for
 
         completion.prepare()
-        app(prog_name="seqloom")
+        app_for(sys.argv[1:])(prog_name="seqloom")
     except SeqloomError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:  # before typer was there
