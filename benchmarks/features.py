@@ -93,7 +93,7 @@ class Bench:
         config = TrainingConfig(steps=1, precision=variant.precision, compile=variant.compiled)
         batches = random_windows(self.text.store, self.sizes.batch, self.sizes.length)
         nowhere = Path("unwritten")  # logs and checkpoints go here, but the step alone writes none
-        processes = Processes(rank=0, world=1, device=self.device)
+        processes = Processes(rank=0, world=1, place=self.device)
         trainer = Trainer(
             self._model(variant), MaximumLikelihood(LikelihoodObjective()), batches, dict, config, nowhere, processes
         )

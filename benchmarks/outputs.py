@@ -74,7 +74,7 @@ class OutputBench:
         training = TrainingConfig(steps=1, precision="bf16" if self.device.type == "cuda" else "float32")
         batches = random_windows(self.store, sizes.batch, sizes.length)
         nowhere = Path("unwritten")  # logs and checkpoints go here, but the step alone writes none
-        processes = Processes(rank=0, world=1, device=self.device)
+        processes = Processes(rank=0, world=1, place=self.device)
         trainer = Trainer(model, MaximumLikelihood(LikelihoodObjective()), batches, dict, training, nowhere, processes)
         trainer.model.train()
         return measure(trainer._optimise, sizes.batch * sizes.length, self.effort, self.device)

@@ -167,7 +167,7 @@ class TrainingBench:
         torch.manual_seed(0)
         model = build_seq2seq(self.setting.model, self.setting.vocabulary)
         nowhere = Path("unwritten")  # logs and checkpoints go here, but the step alone writes none
-        processes = Processes(rank=0, world=1, device=self.device)
+        processes = Processes(rank=0, world=1, place=self.device)
         objective = build_objective(self.setting.config.objective)
         trainer = Trainer(model, objective, Round(batches), dict, config, nowhere, processes)
         trainer.model.train()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import typer
 
-import seqloom
 from seqloom.cli.app import app
 
 # Calls the command line, one line of arguments after another, and says after each what it has imported of `heavy`.
@@ -40,6 +39,11 @@ def imported(lines: list[list[str]], heavy: list[str]) -> dict[str, list[str]]:
     return {" ".join(line): names for line, names in zip(lines, said, strict=True)}
 
 
+def options(*settings: str) -> list[str]:
+    """Each setting behind a --set."""
+    return [part for setting in settings for part in ("--set", setting)]
+
+
 def verbs(command: object, *before: str) -> list[list[str]]:
     """The names of all commands, of groups those inside them too."""
     inside = getattr(command, "commands", {}).items()
@@ -54,12 +58,13 @@ def test_no_help_waits_for_anything() -> None:
     assert found == {line: [] for line in found}
 
 
-def test_ngrams_and_word_vectors_do_not_wait_for_torch(corpus_file: Path, no_reports: None, tmp_path: Path) -> None:
-    settings = [f"data.train={corpus_file}", "data.unit=line", "text.min_count=1"]
+def test_ngrams_and_word_vectors_do_not_wait_for_torch(corpus_file: Path, tmp_path: Path) -> None:
+    settings = options(f"data.train={corpus_file}", "data.unit=line", "text.min_count=1")
+    few = options("model.size=8", "model.passes=1")
     ngram, vectors = (str(tmp_path / name) for name in ("ngram", "word2vec"))
-    seqloom.train("ngram", settings, ngram)
-    seqloom.train("word2vec", [*settings, "model.size=8", "model.passes=1"], vectors)
     lines = [
+        ["train", "ngram", *settings, "--out", ngram, "--no-report"],
+        ["train", "word2vec", *settings, *few, "--out", vectors, "--no-report"],
         ["score", ngram, "--input", str(corpus_file)],
         ["score", ngram, "--input", str(corpus_file), "--json"],
         ["evaluate", ngram, "--source", str(corpus_file)],

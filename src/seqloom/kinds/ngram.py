@@ -111,6 +111,7 @@ class Ngram(Kind[NgramData, TextAssets, TrainedNgram]):
     next_step = "generate {run} --prompt ..."
     contest = TextContest
     deterministic = True
+    needs_torch = False
 
     def settle(self, config: RunConfig) -> RunConfig:
         if config.model.smoothing == "imported":

@@ -154,6 +154,7 @@ class Word2VecKind(Kind[TextMaterials, TextAssets, TrainedWordVectors]):
     assets = TextAssets
     trained = TrainedWordVectors
     next_step = "words neighbours {run} WORD"
+    needs_torch = False
 
     def prepare(self, config: RunConfig, kept: TextAssets | None) -> tuple[TextMaterials, TextAssets]:
         tokenizer = kept.tokenizer if kept else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seqloom.config import RunConfig, Settings, load_config, save_config
 from seqloom.data.fingerprints import fingerprints
@@ -23,11 +23,8 @@ from seqloom.runs.log import commands, in_a_sentence
 from seqloom.runs.plugins import load_plugin
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
-from seqloom.training import Interrupted, Journal, Reporter, Silent, read_metrics
+from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
 from seqloom.training.places import CHECKPOINTS, checkpoints_in, step_of
-
-if TYPE_CHECKING:  # torch takes seconds to import, and comes when something is trained
-    from seqloom.training import Processes
 
 Source = str | Path | Mapping[str, Any] | RunConfig
 """A preset, a YAML file, a mapping, or a configuration that was checked already."""
@@ -89,8 +86,6 @@ def train_into(
     report: bool = True,
 ) -> Trained:
     """Train into a folder that is free, or whose run goes on."""
-    from seqloom.training import Processes
-
     if goes_on:
         folder.check_plugins()
         config = load_config(folder.config.model_dump(mode="json"), settings)
@@ -100,6 +95,8 @@ def train_into(
     else:
         config = load_config(source.model_dump() if isinstance(source, RunConfig) else source, settings)
     processes = Processes.join(config.training.device)
+    if kind_named(config.model.kind).needs_torch:
+        _ = processes.device  # what is no device is refused before anything is read
     try:
         with locked(folder.path) if processes.main else nullcontext():
             if not goes_on:
@@ -121,8 +118,6 @@ def train_into(
 
 def fit(folder: RunFolder, config: RunConfig, goes_on: bool, processes: Processes, reporter: Reporter) -> None:
     """Fit what a configuration describes into a folder; `goes_on` says that it holds such a run already."""
-    import torch
-
     kind = kind_named(config.model.kind)
     if goes_on and folder.finished and folder.config == config:
         folder.check()
@@ -133,7 +128,7 @@ def fit(folder: RunFolder, config: RunConfig, goes_on: bool, processes: Processe
         stages: list[str] = []
         own: list[str] = []  # those that are not runs of their own, with a seed and a log of their own
         for stage in kind.stages(work):
-            torch.manual_seed(seed + 100 * len(own))
+            _seed(kind, seed + 100 * len(own))
             _fit_stage(stage, work)
             stages.append(stage.name)
             if not isinstance(stage, InnerRun):
@@ -167,8 +162,6 @@ def _begin(
     reporter: Reporter,
 ) -> Work[Any, Any]:
     """Read the data, build the model, and write what a run begins with; a folder is a run once all of it is there."""
-    import torch
-
     data_read = fingerprints(config)
     if goes_on:
         folder.check()
@@ -179,7 +172,7 @@ def _begin(
         config = kind.settle(config)
     kept = kind.assets.load(folder) if goes_on else None
     data, assets = processes.first_alone(lambda: kind.prepare(config, kept))
-    torch.manual_seed(config.seed)
+    _seed(kind, config.seed)
     model = kind.build(config, assets)
     if not folder.checkpoints:
         for line in kind.begin(model, config, assets, data):
@@ -191,6 +184,14 @@ def _begin(
         folder.begin(config, data_read)
     processes.wait()
     return Work(config, data, assets, model, folder, processes, reporter)
+
+
+def _seed(kind: Kind[Any, Any, Any], number: int) -> None:
+    """Let the random numbers of torch follow from a number, where the kind draws any."""
+    if kind.needs_torch:
+        import torch
+
+        torch.manual_seed(number)
 
 
 @dataclass

@@ -77,6 +77,8 @@ class Kind(ABC, Generic[Data, Kept, Result]):
     """What such runs are compared by, if anything."""
     deterministic: ClassVar[bool] = False
     """Whether every seed gives the same model."""
+    needs_torch: ClassVar[bool] = True
+    """Whether training takes torch, which then has a seed and a device, and takes seconds to import."""
 
     def headline(self, entry: dict[str, Any]) -> str | None:
         """An entry of the log in one line."""
