@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
 from benchmarks import __main__ as command  # noqa: E402
-from benchmarks import outputs, quality, tuning  # noqa: E402
+from benchmarks import outputs, quality, startup, tuning  # noqa: E402
 from benchmarks.decoding import DecodingSizes, run_decoding  # noqa: E402
 from benchmarks.features import KINDS, Bench, Variant, run_features  # noqa: E402
 from benchmarks.floor import floor_table, training_work  # noqa: E402
@@ -349,3 +349,18 @@ def test_before_and_after_are_means_with_deviations():
     ]
     table = tuning.before_and_after(["seq2seq-rnn"], settled, {"seq2seq-rnn": settled[0]})
     assert list(table.rows) == [["seq2seq-rnn", "11.00 ± 1.00", "70.0 ± 0.0", "2.0 ± 0.0", "9"]]
+
+
+def test_processor_time_is_what_a_process_says_of_itself(tmp_path: Path):
+    spend = "import time; [sum(range(10**6)) for _ in range(8)]; open('spent', 'w').write(str(time.process_time()))"
+    seconds = startup.processor_time(f'python -c "{spend}"', tmp_path, {})
+    spent = float((tmp_path / "spent").read_text())
+    assert spent <= seconds < spent + 0.2
+
+
+def test_starting_is_compared_within_a_turn():
+    table = startup.table({"python": [1.0, 2.0, 4.0], "seqloom": [1.5, 2.6, 4.0]})
+    assert [list(row) for row in table.rows] == [
+        ["`python`", "2.00", "1.00 to 4.00", "1.00"],
+        ["`seqloom`", "2.60", "1.50 to 4.00", "1.30"],
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import gc
 import io
@@ -24,11 +25,13 @@ def main() -> None:
     Threads that wait for one another spin only for a moment, then sleep: on cores shared with another program, GNU
     OpenMP's long spinning makes training fifty times slower. It must be said before torch is loaded.
 
-    Imports make a million objects, all of which stay: garbage is looked for less often among them.
+    Imports make many objects, all of which stay: garbage is looked for less often among them, and not at the end, when
+    the system takes everything back.
 
     A reader that went away, as `head` does, ends the program silently with 1, Ctrl-C with 130: typer sees to both.
     """
     gc.set_threshold(10_000)
+    atexit.register(gc.freeze)
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
