@@ -72,9 +72,7 @@ def test_an_elmo_run_embeds_scores_and_generates(cli: Callable, runs: Path, tmp_
 
 def test_training_ends_with_the_next_command(cli: Callable, runs: Path, tmp_path: Path) -> None:
     settings = ["--set", f"data.train={runs / 'labels.tsv'}", "--set", "training.steps=1", "--set", "text.min_count=1"]
-    done = cli(
-        "train", "classifier", *settings, "--set", "data.valid_fraction=0.5", "--out", tmp_path / "run", "--quiet"
-    )
+    done = cli("train", "classifier", *settings, "--set", "data.valid_fraction=0.5", "--out", tmp_path / "run")
     assert "validation accuracy" in done.out
     assert "seqloom predict" in done.err
 

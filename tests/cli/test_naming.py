@@ -13,7 +13,7 @@ import pytest
 
 import seqloom
 from seqloom.config import load_config
-from seqloom.runs.comparison import data_settings
+from seqloom.data.corpora import data_settings
 from seqloom.training import Interrupted
 from seqloom.training.trainer import Trainer
 

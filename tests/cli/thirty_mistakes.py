@@ -17,6 +17,9 @@ from seqloom.cli.app import app
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01"
 
 
+WORDS = ("cat", "dog", "hat", "mat", "sun", "sea", "sky")
+
+
 @dataclass(frozen=True)
 class Place:
     """Runs and files to name, right ones and wrong ones."""
@@ -40,7 +43,9 @@ class Place:
         (folder / "broken.yaml").write_text("training: {steps: [", encoding="utf-8")
         (folder / "raises.py").write_text("raise ValueError('no')\n", encoding="utf-8")
         words = folder / "vectors.txt"
-        words.write_text("7 2\n" + "".join(f"w{n} {n} {n * n - 3}\n" for n in range(7)), encoding="utf-8")
+        words.write_text(
+            "7 2\n" + "".join(f"{word} {n} {n * n - 3}\n" for n, word in enumerate(WORDS)), encoding="utf-8"
+        )
         return cls(language, ngram, images, words, text, folder)
 
     @property
@@ -74,9 +79,9 @@ def verbs(place: Place, out: Path) -> dict[str, list[Any]]:
         "anneal": ["petersen", "--sweeps", 2],
         "export": [place.ngram, out / "a.arpa", "--to", "arpa"],
         "import": [place.words, "--from", "word2vec", "--out", out / "imported"],
-        "words neighbours": [place.words, "w1"],
-        "words analogy": [place.words, "w1", "w2", "w3"],
-        "words similarity": [place.words, "w1", "w2"],
+        "words neighbours": [place.words, "dog"],
+        "words analogy": [place.words, "dog", "hat", "mat"],
+        "words similarity": [place.words, "dog", "hat"],
         "words evaluate": [place.words, "--similarity", place.text],
         "words map": [place.words, *picture],
         "images sample": [place.language, *drawn],
@@ -160,9 +165,9 @@ def mistakes(verb: str, place: Place, out: Path, number: int) -> Iterator[list[s
 
 Line = list[str]
 ANOTHER = {
-    "words neighbours": [["nobody"], ["w1", "nobody"], [""]],
-    "words analogy": [["w1", "w2", "nobody"], ["w1", "w2"], ["w1", "", "w2"]],
-    "words similarity": [["w1", "nobody"], ["w1"], ["w1", "w2", "w3"]],
+    "words neighbours": [["nobody"], ["dog", "nobody"], [""]],
+    "words analogy": [["dog", "hat", "nobody"], ["dog", "hat"], ["dog", "", "hat"]],
+    "words similarity": [["dog", "nobody"], ["dog"], ["dog", "hat", "mat"]],
     "images arithmetic": [["3", "1"], ["3", "-"], ["-", "3"], ["3", "*", "1"], ["boot", "-", "3"], ["3", "-", "99"]],
     "interpolate": [["a"], ["a", "b", "c"]],
     "images draw": [[""]],

@@ -197,7 +197,7 @@ def test_output_layers_and_objectives_are_registered_alike(settings: list[str], 
             f"objective.weight={weight}",
             f"training.optimizer.learning_rate={0.2 / weight}",
         ]
-        clip = ["training.clip=0", "training.steps=3"]
+        clip = ["training.clip=0", "training.steps=3", "training.optimizer.weight_decay=0"]
         model = seqloom.train("lstm", [*settings, *more, *rates, *clip], tmp_path / str(weight), report=False)
         losses[weight] = model.figures()["cross_entropy"].value
     assert losses[1] == pytest.approx(losses[2], rel=1e-4)  # twice the loss at half the rate is the same step

@@ -13,11 +13,12 @@ import pytest
 import seqloom
 from seqloom import Decoding
 from seqloom.config import RunConfig, load_config
+from seqloom.data.corpora import data_settings
 from seqloom.errors import UserError
 from seqloom.kinds import compare
 from seqloom.metrics.text_scores import text_scores
 from seqloom.reports.ladder import Ladder
-from seqloom.runs.comparison import data_settings, ladder_for
+from seqloom.runs.comparison import ladder_for
 from seqloom.runs.contests import ImageContest, PairContest, TextContest
 from seqloom.runs.contests.pairs import BEAM
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seqloom.cli.completion import sources as sources_there
-from seqloom.cli.naming import Data, Misnamed, models_and_data
+from seqloom.cli.naming import Data, Misnamed, models_and_data, with_data
 from seqloom.cli.options import Json, Settings, first_process, print_json, typed
 
 if TYPE_CHECKING:
@@ -77,13 +77,12 @@ def compare(
       seqloom compare runs/lstm runs/ngram
     """
     from seqloom.kinds import compare as compare_runs
-    from seqloom.runs.comparison import data_settings, ladder_for
+    from seqloom.runs.comparison import ladder_for
     from seqloom.training import reporter
 
     sources, data = models_and_data(sources or [], data, misnamed)
     chosen = sources or ladder_for(data)
-    if data is not None:
-        settings = [*data_settings(data), *settings]
+    settings = with_data(data, settings)
     with called_again():
         ladder = compare_runs(chosen, settings, out, tokens, reporter(), vary, seeds, minutes, typed())
     show(ladder, out, json)

@@ -85,6 +85,39 @@ def models_and_data(names: list[str], data: str | None, misnamed: str | None) ->
     return models, given[0] if given else None
 
 
+def with_data(data: str | None, settings: list[str]) -> list[str]:
+    """The settings, and those before them that put data in the place of what a preset names."""
+    from seqloom.data.corpora import data_settings
+    from seqloom.errors import UserError
+
+    if data is None:
+        return settings
+    if any(setting.startswith("data.train=") for setting in settings):
+        raise UserError(f"data is named twice, by --data {data} and by --set data.train: leave one out")
+    return [*data_settings(_named(data)), *settings]
+
+
+def text_to_learn(argument: str | None, option: str | None) -> str:
+    """The text of `quickstart`: its argument, or --data, or the bundled novel."""
+    from seqloom.errors import UserError
+
+    if argument is not None and option is not None:
+        raise UserError(f"one text, please: {argument}, or --data {option}")
+    named = argument if argument is not None else option
+    if named is None:
+        return "time-machine"
+    check_text(_named(named))
+    return named
+
+
+def _named(data: str) -> str:
+    from seqloom.errors import UserError
+
+    if not data.strip():
+        raise UserError("--data is empty: name a file, a folder or a bundled corpus (seqloom corpora)")
+    return data
+
+
 def check_text(data: str) -> None:
     """Refuse what is no text, where a ladder of language models is to learn from it."""
     from seqloom.data.corpora import data_kind

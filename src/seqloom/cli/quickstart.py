@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli.compare import Minutes, Seeds, called_again, show
-from seqloom.cli.naming import check_text
+from seqloom.cli.naming import text_to_learn
 from seqloom.cli.options import Json, typed
 
 
@@ -33,8 +33,7 @@ def quickstart(
     from seqloom.kinds import quickstart as run_quickstart
     from seqloom.training import reporter
 
-    named = text or data or "time-machine"
-    check_text(named)
+    named = text_to_learn(text, data)
     with called_again():
         ladder = run_quickstart(named, out, reporter(), seeds, minutes, typed())
     show(ladder, out, json)

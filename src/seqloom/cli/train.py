@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli.completion import presets
-from seqloom.cli.naming import Data, Misnamed, one_model
+from seqloom.cli.naming import Data, Misnamed, one_model, with_data
 from seqloom.cli.options import Json, Settings, first_process, print_json
 from seqloom.progress import say
 
@@ -46,7 +46,6 @@ def train(
     """
     from seqloom.kinds import kind_named
     from seqloom.kinds import train as train_run
-    from seqloom.runs.comparison import data_settings
     from seqloom.runs.log import TrainingLog, headline
     from seqloom.training import reporter
 
@@ -54,9 +53,7 @@ def train(
     if resume and out is None and named and Path(named[0]).is_dir():  # the run, where a model might stand
         out, named = Path(named[0]), named[1:]
     source = "" if resume and not named and misnamed is None else one_model(named, misnamed)
-    if data is not None:
-        settings = [*data_settings(data), *settings]
-    model = train_run(source, settings, out, resume, reporter(), report)
+    model = train_run(source, with_data(data, settings), out, resume, reporter(), report)
     if not first_process():
         return
     best = TrainingLog.of(model.path).best

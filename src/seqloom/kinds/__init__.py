@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from seqloom.lazy import importing
 from seqloom.runs.engine import load, train
 from seqloom.runs.kind import kind_named, kind_names, register_modules
-from seqloom.runs.plugins import register
 
 if TYPE_CHECKING:
     from seqloom.runs.comparison import compare, quickstart
+    from seqloom.runs.plugins import register
 
 register_modules(
     {
@@ -40,4 +40,10 @@ register_modules(
 
 __all__ = ["compare", "kind_named", "kind_names", "load", "quickstart", "register", "train"]
 
-__getattr__ = importing(__name__, dict.fromkeys(("compare", "quickstart"), "seqloom.runs.comparison"))
+__getattr__ = importing(
+    __name__,
+    {
+        **dict.fromkeys(("compare", "quickstart"), "seqloom.runs.comparison"),
+        "register": "seqloom.runs.plugins",
+    },
+)

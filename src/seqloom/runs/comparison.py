@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
-from seqloom.config.parsing import as_yaml
-from seqloom.data.corpora import SCENES, bundled, data_kind
+from seqloom.data.corpora import data_kind, data_settings
 from seqloom.data.materials import remark_on_text
 from seqloom.errors import UserError
 from seqloom.keywords import hinted
@@ -117,14 +116,6 @@ def ladder_for(data: str | None) -> tuple[str, ...]:
         return TextContest.presets
     contests: dict[str, type[Contest]] = {"images": ImageContest, "pairs": PairContest}
     return contests.get(data_kind(data), TextContest).presets
-
-
-def data_settings(data: str) -> list[str]:
-    """The settings that put `data` in the place of what presets name: a bundled corpus with its validation and test
-    parts, or anything else with its end held out for validation."""
-    files = {SCENES: ("valid", "test"), **{corpus.name: tuple(corpus.files) for corpus in bundled()}}
-    parts = {part: f"{data}:{part}" for part in files.get(data, ()) if not Path(data).exists()}
-    return [f"data.train={as_yaml(data)}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]
 
 
 def _entrants(

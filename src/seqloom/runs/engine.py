@@ -20,7 +20,6 @@ from seqloom.runs.assets import Assets
 from seqloom.runs.folder import RunFolder, check_unchanged, locked
 from seqloom.runs.kind import Kind, Work, kind_named
 from seqloom.runs.log import commands, in_a_sentence
-from seqloom.runs.plugins import load_plugin
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
 from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
@@ -42,6 +41,8 @@ def load(path: str | Path, device: str = "auto", checksums: bool = True, plugins
     by itself.
     """
     for plugin in plugins:
+        from seqloom.runs.plugins import load_plugin  # knows all layers, and with them torch
+
         load_plugin(plugin)
     with _comparing(checksums):
         folder = RunFolder.open(path)
