@@ -102,7 +102,7 @@ def test_flipped_ids_and_tokens_do_not_come_back(tmp_path: Path, monkeypatch: py
     sources = PairStore.of(pairs, ClosedPairs(LETTERS, LETTERS)).source.tokens.tolist()
     learned = tokenizer_for(text, corpus).document
     data = [file for file in (tmp_path / "cache").rglob("*") if file.is_file() and file.name != HEADER]
-    assert len(data) == 1 + 6 + 1
+    assert len(data) == 1 + 8 + 1
     for file in data:
         flip(file, 0)
     assert TokenStore.of(corpus, LETTERS).tokens.tolist() == tokens

@@ -271,7 +271,7 @@ def test_words_are_told_as_often_as_the_teacher_says(method: Any) -> None:
 def test_drawn_words_are_drawn_from_the_distribution() -> None:
     torch.manual_seed(0)
     log_probs = torch.tensor([0.5, 0.25, 0.2, 0.05, 0.0]).log().expand(20_000, 5)
-    drawn = sampling(0.5, choice="sample")._choose(log_probs)
+    drawn = sampling(0.5, choice="sample").choose(log_probs)
     shares = torch.bincount(drawn, minlength=5) / 20_000
     torch.testing.assert_close(shares, log_probs[0].exp(), rtol=0, atol=0.015)
     assert shares[4] == 0

@@ -73,6 +73,10 @@ class CaptionStore(Examples):
         """The texts of all captions that the image of each of these examples has."""
         return [self.captioned.captions[owner] for owner in self.owners[numbers].tolist()]
 
+    def sources(self, numbers: Numbers) -> list[str]:
+        """Images have no text."""
+        return [""] * len(numbers)
+
     def targets(self, numbers: Numbers) -> int:
         return int(self.captions.lengths_of(numbers).sum())
 

@@ -64,8 +64,10 @@ class PairTotals:
 
 @dataclass(frozen=True)
 class PairStore(EncodedPairs):
-    """The pairs of a corpus as ids, source and first target, and the texts of all their references."""
+    """The pairs of a corpus as ids, source and first target, and the texts of their sources and all references."""
 
+    source_bytes: Ragged
+    """Of each pair: UTF-8."""
     reference_bytes: Ragged
     """Of each pair: UTF-8, with `BETWEEN` between two references."""
     totals: PairTotals
@@ -82,7 +84,7 @@ class PairStore(EncodedPairs):
             offsets = mapped(f"{name}-offsets", "int64", totals.pairs + 1)
             return Ragged(mapped(name, entry.about["dtypes"][name], int(offsets[-1])), offsets)
 
-        return cls(side("source"), side("target"), side("references"), totals)
+        return cls(side("source"), side("target"), side("source-texts"), side("references"), totals)
 
     @classmethod
     def build(
@@ -100,6 +102,10 @@ class PairStore(EncodedPairs):
         except _NothingLeft as error:
             raise error.located(corpus) from error
 
+    def sources(self, numbers: Numbers) -> list[str]:
+        """The texts of the sources of these pairs."""
+        return [self.source_bytes[number].tobytes().decode() for number in numbers.tolist()]
+
     def references(self, numbers: Numbers) -> list[tuple[str, ...]]:
         """The texts of all references of each of these pairs; the first is the target that training uses."""
         written = (self.reference_bytes[number].tobytes() for number in numbers.tolist())
@@ -112,6 +118,7 @@ def _encode(pairs: Iterable[Pair], encoder: PairEncoder, folder: Path, limits: P
     source_dtype, target_dtype = encoder.dtypes
     source = _Side(folder, "source", source_dtype)
     target = _Side(folder, "target", target_dtype)
+    source_texts = _Side(folder, "source-texts", np.dtype(np.uint8))
     references = _Side(folder, "references", np.dtype(np.uint8))
     for chunk in in_chunks(pairs, _length, CHUNK):
         whole = [pair for pair in chunk if not pair.blank]
@@ -124,13 +131,15 @@ def _encode(pairs: Iterable[Pair], encoder: PairEncoder, folder: Path, limits: P
         keep = ~(long | skewed)
         source.append(sources.where(keep))
         target.append(targets.where(keep))
-        references.append(_bytes(compress(whole, keep)))
+        source_texts.append(_bytes(pair.source for pair in compress(whole, keep)))
+        references.append(_bytes(map(_joined, compress(whole, keep))))
         kept += int(keep.sum())
         dropped.update(blank=len(chunk) - len(whole), too_long=int(long.sum()), unequal=int(skewed.sum()))
     totals = PairTotals(kept, target.tokens, **dropped)
     if not totals.pairs:
         raise _NothingLeft(totals, limits)
-    dtypes = {"source": source_dtype.name, "target": target_dtype.name, "references": "uint8"}
+    texts = dict.fromkeys(("source-texts", "references"), "uint8")
+    dtypes = {"source": source_dtype.name, "target": target_dtype.name, **texts}
     return {"dtypes": dtypes, "totals": asdict(totals)}
 
 
@@ -148,11 +157,16 @@ class _Side:
         self.tokens += len(some.tokens)
 
 
-def _bytes(pairs: Iterable[Pair]) -> Ragged:
-    """The bytes of all references of each pair."""
-    texts = [BETWEEN.join(target.encode() for target in pair.targets) for pair in pairs]
+def _joined(pair: Pair) -> bytes:
+    """All references of a pair."""
+    return BETWEEN.join(target.encode() for target in pair.targets)
+
+
+def _bytes(texts: Iterable[str | bytes]) -> Ragged:
+    """The bytes of texts."""
+    encoded = [text.encode() if isinstance(text, str) else text for text in texts]
     return Ragged.of_lengths(
-        np.frombuffer(b"".join(texts), np.uint8), np.array([len(text) for text in texts], np.int64)
+        np.frombuffer(b"".join(encoded), np.uint8), np.array([len(text) for text in encoded], np.int64)
     )
 
 

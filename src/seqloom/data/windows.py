@@ -13,6 +13,7 @@ are read from an empty state begin with it, or half of them where all are, so th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +111,13 @@ def sequential_windows(
     """Windows in the order of the text, in `batch_size` rows side by side."""
     windows = RunningWindows(store, length, whole_file, reset)
     return Stream(windows, SequentialWindows(len(store), batch_size, length), seed)
+
+
+def spread_windows(store: TokenStore, length: int, count: int) -> Iterator[TokenBatch]:
+    """So many windows, evenly spread over a text, in one batch; fewer where they would overlap."""
+    last = len(store) - length
+    count = max(1, min(count, len(store) // length))
+    yield window_batch(store.tokens, np.linspace(0, max(0, last), count).astype(np.int64), min(length, len(store)))
 
 
 def training_windows(store: TokenStore, config: TextData, seed: int) -> Stream:

@@ -32,12 +32,12 @@ from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedCondit
 from seqloom.runs.generation import Decoding, Generated
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import listed
+from seqloom.runs.learning import learning
 from seqloom.runs.neural_words import start_embedding, word_layout
 from seqloom.runs.scores import Score
 from seqloom.runs.stages import Steps
 from seqloom.runs.trained import Captions, Pixels
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.training import Context, build_objective
 
 BATCH = 200  # captions read together
 HYPOTHESES = 1000  # decoded together
@@ -202,12 +202,15 @@ class CaptionerKind(Kind[CaptionMaterials, CaptionerAssets, TrainedCaptioner]):
         data: CaptionData = config.data
         counts = f"{len(materials.train.images):,} images; validation: {len(materials.valid.images):,}"
         work.reporter.say(f"training: {counts}")
-        yield Steps(
-            model,
-            build_objective(config.objective, Context(work.assets.tokenizer, materials.train.references)),
+        yield learning(
+            work,
+            work.assets.tokenizer,
             Stream(materials.train, Shuffled(len(materials.train), data.batch_size), config.seed),
             lambda: validated(model, validation_batches(materials.valid)),
-            config.training,
+            lambda: materials.train.captioned.captions,
+            lambda: first_captions(materials.valid),
+            materials.train,
+            materials.valid,
         )
 
     def report(self, trained: TrainedCaptioner) -> Report:
@@ -224,6 +227,13 @@ class CaptionerKind(Kind[CaptionMaterials, CaptionerAssets, TrainedCaptioner]):
 def validation_batches(captions: CaptionStore) -> Iterator[CaptionBatch]:
     """All captions once, each with its image."""
     return (batch for _, batch in captions.batches(BATCH))
+
+
+def first_captions(captions: CaptionStore) -> Iterator[CaptionBatch]:
+    """Every image once, with its first caption."""
+    numbers = np.unique(captions.owners, return_index=True)[1]
+    for first in range(0, len(numbers), BATCH):
+        yield captions.batch(numbers[first : first + BATCH])
 
 
 def _pictures(images: Sequence[str | Path | Image.Image]) -> Iterator[Image.Image]:

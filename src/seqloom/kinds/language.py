@@ -14,7 +14,7 @@ from seqloom.config.schema.data import TextData
 from seqloom.config.schema.language import LanguageModelConfig
 from seqloom.data.materials import TextMaterials, prepare_text
 from seqloom.data.store import TokenStore
-from seqloom.data.windows import training_windows
+from seqloom.data.windows import spread_windows, training_windows
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
 from seqloom.metrics.gradients import gradient_norms
@@ -25,10 +25,13 @@ from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.runs.contests import TextContest
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TrainedLanguageModel, text_report
+from seqloom.runs.learning import learning
 from seqloom.runs.neural_words import NeuralTextAssets, start_embedding, word_layout
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import HasGradients, HasNormaliser
-from seqloom.training import Context, build_objective
+
+BEGINNING = 20_000  # tokens of a text that show its script
+WRITTEN = 200  # texts that a validation writes
 
 
 class TrainedNeuralLanguageModel(TrainedLanguageModel, HasGradients, HasNormaliser):
@@ -96,12 +99,14 @@ class Language(Kind[TextMaterials, NeuralTextAssets, TrainedNeuralLanguageModel]
             likelihood = text_likelihood(model, materials.validation(), data.length)
             return {"valid_loss": likelihood.cross_entropy, "valid_perplexity": likelihood.perplexity}
 
-        yield Steps(
-            model,
-            build_objective(config.objective, Context(tokenizer=work.assets.tokenizer)),
+        tokenizer = work.assets.tokenizer
+        yield learning(
+            work,
+            tokenizer,
             training_windows(materials.train, data, config.seed),
             validate,
-            config.training,
+            lambda: [(tokenizer.decode(materials.train.tokens[:BEGINNING]),)],
+            lambda: spread_windows(materials.validation(), data.length, WRITTEN),
         )
 
     def report(self, trained: TrainedNeuralLanguageModel) -> Report:

@@ -39,6 +39,7 @@ from seqloom.runs.contests import PairContest
 from seqloom.runs.generation import Decoding, Generated, check_same_tokens
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import Weighted, language_model, listed, reranked
+from seqloom.runs.learning import every, learning
 from seqloom.runs.neural_words import start_embedding, word_layout
 from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.stages import Figures, Steps
@@ -46,7 +47,6 @@ from seqloom.runs.trained import Scores, Translates
 from seqloom.text import open_words
 from seqloom.text.special import EOS, SPECIALS, UNK
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.training import Context, build_objective
 from seqloom.training.randomness import seeded
 
 VALIDATED = 8192  # tokens validated together, padding counted
@@ -370,13 +370,15 @@ class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
         data: PairData = config.data
         work.reporter.say(f"training: {materials.train.totals}; validation: {materials.valid.totals}")
         validate = bounded if isinstance(model, VariationalSeq2Seq) else validated
-        context = Context(assets.target_tokenizer or assets.tokenizer, materials.train.references)
-        yield Steps(
-            model,
-            build_objective(config.objective, context),
+        yield learning(
+            work,
+            assets.target_tokenizer or assets.tokenizer,
             Stream(materials.train, materials.train.buckets(data.batch_tokens, work.processes.world), config.seed),
             lambda: validate(model, validation_batches(materials.valid)),
-            config.training,
+            every(materials.train, len(materials.train)),
+            lambda: validation_batches(materials.valid),
+            materials.train,
+            materials.valid,
         )
 
     def report(self, trained: TrainedSeq2Seq) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from seqloom.errors import ConfigError, DataError, did_you_mean
@@ -67,6 +68,7 @@ def scoring_tokenizer(language: str = "", lines: Iterable[str] = ()) -> str:
     return "char" if 10 * others > han else "zh"  # a Japanese text is half kana; a Chinese one has hardly any
 
 
+@cache
 def _sacrebleu(tokenize: str) -> Any:
     from sacrebleu.metrics.bleu import BLEU
 

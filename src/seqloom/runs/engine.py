@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seqloom.config import RunConfig, Settings, load_config, save_config
+from seqloom.config import RunConfig, Settings, listed_settings, load_config, save_config
 from seqloom.data.fingerprints import fingerprints
 from seqloom.data.materials import remark_on_text
 from seqloom.errors import SeqloomError, UserError
@@ -29,6 +29,8 @@ Source = str | Path | Mapping[str, Any] | RunConfig
 """A preset, a YAML file, a mapping, or a configuration that was checked already."""
 MAY_CHANGE = ("training.", "objective.", "engine.", "description", "data.train", "data.valid", "data.test")
 """The beginnings of keys that may change when a run goes on. Data may have moved, but must be the same."""
+BEGIN_ANEW = ("seed", "start", "data.")
+"""Those that may be others, besides, in a run that begins with the weights of another."""
 
 
 @hinted()
@@ -63,12 +65,19 @@ def train(
 
     settings: `key=value` texts, or a mapping: of dotted keys ({"training.steps": 200}), or nested.
 
+    Where `source` is the folder of a run, its configuration holds, and the new run begins with its weights.
     With `resume`, a run that stopped goes on exactly where its last checkpoint was written; its own configuration
     holds, with the settings on top (more steps, say). Without `report`, no page is written.
     """
     if resume and out is None:
         raise UserError("--resume needs --out: say which run shall go on")
     folder = RunFolder(Path(out)) if out is not None else RunFolder.unused(_name(source))
+    if isinstance(source, str | Path) and RunFolder(Path(source)).manifest_file.is_file():
+        before = RunFolder(Path(source))
+        source, settings = (
+            before.config.model_dump(mode="json"),
+            [("start", str(before.path)), *listed_settings(settings)],
+        )
     if resume and not folder.manifest_file.is_file():
         if folder.runs_inside:
             folder.check_there()
@@ -171,11 +180,21 @@ def _begin(
         if remark := remark_on_text(config):
             reporter.say(remark)
         config = kind.settle(config)
-    kept = kind.assets.load(folder) if goes_on else None
+    start = RunFolder.open(config.start) if config.start is not None and not folder.checkpoints else None
+    if start is not None:
+        advice = "what it learned fits no other; leave these keys as they are there"
+        check_unchanged(
+            start.config, config, f"{start.path} cannot be gone on from", advice, (*MAY_CHANGE, *BEGIN_ANEW)
+        )
+    kept = kind.assets.load(folder) if goes_on else kind.assets.load(start) if start is not None else None
     data, assets = processes.first_alone(lambda: kind.prepare(config, kept))
     _seed(kind, config.seed)
     model = kind.build(config, assets)
-    if not folder.checkpoints:
+    if start is not None:
+        from seqloom.training import load_model_weights, load_weights
+
+        load_model_weights(model, load_weights(start.weights_file), str(start.weights_file))
+    elif not folder.checkpoints:
         for line in kind.begin(model, config, assets, data):
             reporter.say(line)
     if processes.main:

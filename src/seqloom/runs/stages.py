@@ -45,13 +45,15 @@ class Steps(Stage):
     name: str = "training"
     loss: str = "valid_loss"
     """What its validation loss is called while it goes on, where people have a name for it."""
+    decides: str = "valid_loss"
+    """The figure of a validation that says which weights are best: of losses the lowest, of others the highest."""
 
     def trainer(self, folder: Path, processes: Processes, reporter: Reporter) -> Trainer:
         """What makes the steps."""
         from seqloom.training import Trainer
 
         parts = self.model, self.objective, self.batches, self.validate, self.training
-        return Trainer(*parts, folder, processes, reporter, self.loss)
+        return Trainer(*parts, folder, processes, reporter, self.loss, self.decides)
 
     def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
         from seqloom.training import load_model_weights, load_weights

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -41,16 +40,36 @@ def true_words(_model: Any, words: Tensor, _state: State | None) -> Tensor:
     return words
 
 
+class Texts(Protocol):
+    """The texts of numbered examples."""
+
+    def references(self, numbers: Numbers) -> list[tuple[str, ...]]:
+        """Those that count as right, of each of these examples."""
+
+    def sources(self, numbers: Numbers) -> list[str]:
+        """What each of these examples is given."""
+
+
+Judge = Callable[[Sequence[str]], Iterable[tuple[float, int]]]
+"""Texts -> log p and the number of tokens of each."""
+
+
+def _no_judge(run: str) -> Judge:
+    raise ConfigError(f"there is nobody to open {run}")
+
+
 @dataclass(frozen=True)
 class Context:
     """What an objective may ask for besides model and batch: a reward reads texts, and compares with references."""
 
     tokenizer: Tokenizer | None = None
     """Of what the model writes."""
-    references: Callable[[Numbers], list[tuple[str, ...]]] | None = None
-    """The texts that count as right, of the training examples with these numbers."""
-    start: Path | None = None
-    """The run folder whose weights the model begins with, where it goes on from another training."""
+    texts: Texts | None = None
+    """Those of the training examples; running text has none."""
+    corpus: Callable[[], Sequence[Sequence[str]]] = tuple
+    """All references that are learned from."""
+    judge: Callable[[str], Judge] = _no_judge
+    """What scores texts by the language model of a run folder."""
 
 
 class Objective(nn.Module, ABC):
@@ -72,8 +91,14 @@ class Objective(nn.Module, ABC):
     def forward(self, model: Any, batch: Any) -> Loss:
         """The loss of one batch."""
 
+    leaves_out: ClassVar[bool] = False
+    """Whether a loss may leave parameters without a gradient."""
+
     def check(self, model: Any) -> None:
         """Refuse a model that cannot be trained this way, before anything is written."""
+
+    def prepare(self, model: Any) -> None:
+        """Make what follows from the model that will be trained, as it is before its first step: a copy, a critic."""
 
     def record(self, model: Any) -> None:
         """Record on a GPU what can be recorded: the model is compiled, and trained by one process."""

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from seqloom.config.schema.objectives import LikelihoodObjective, ScheduledSamplingObjective
 from seqloom.data.windows import TokenBatch
+from seqloom.decoding.rollout import best, draw
 from seqloom.models.conditional import Conditional
-from seqloom.models.language import LanguageModel
 from seqloom.nn import State
 from seqloom.text.special import BOS, PAD, SPECIALS
+from seqloom.training.episodes import Writer, writing
 from seqloom.training.objectives import Context, Loss, MaximumLikelihood, Objective
 from seqloom.training.pair_objectives import TargetBatch, TeacherForcing
-
-Writer = LanguageModel | Conditional
 
 
 class ScheduledSampling(Objective):
@@ -42,6 +40,7 @@ class ScheduledSampling(Objective):
         super().__init__(config, context)
         self.teacher = config.begin
         """ε: how likely the true word is read."""
+        self.choose = best if config.choice == "best" else draw
         self.of_text = MaximumLikelihood(LikelihoodObjective(), context, self.chosen)
         self.of_pairs = TeacherForcing(config, context, self.chosen)
 
@@ -66,7 +65,7 @@ class ScheduledSampling(Objective):
         told = torch.rand(truth.shape, device=truth.device) < self.teacher
         method = self.config.method
         by_steps = model.sequential if method == "auto" else method == "steps"
-        with torch.no_grad(), _writing(model):
+        with torch.no_grad(), writing(model):
             before = model.start(len(truth)) if state is None else state
             columns = self._steps(model, truth, told, before) if by_steps else self._passes(model, truth, told, before)
             return torch.stack(list(columns), dim=1)
@@ -76,31 +75,13 @@ class ScheduledSampling(Objective):
         yield words
         for step in range(1, truth.size(1)):
             log_probs, state = model.step(state, words)
-            words = _mixed(truth[:, step], self._choose(log_probs), told[:, step])
+            words = _mixed(truth[:, step], self.choose(log_probs), told[:, step])
             yield words
 
     def _passes(self, model: Writer, truth: Tensor, told: Tensor, state: State) -> Iterator[Tensor]:
         yield truth[:, 0]
         for step, log_probs in zip(range(1, truth.size(1)), model.predictions(state, truth), strict=False):
-            yield _mixed(truth[:, step], self._choose(log_probs), told[:, step])
-
-    def _choose(self, log_probs: Tensor) -> Tensor:
-        """One word from each distribution [..., vocabulary]."""
-        if self.config.choice == "best":
-            return log_probs.argmax(-1)
-        noise = torch.rand_like(log_probs, dtype=torch.float32).clamp_(min=1e-20).log_().neg_().log_()
-        return (log_probs - noise).argmax(-1)  # Gumbel: the largest is a draw
-
-
-@contextmanager
-def _writing(model: Writer) -> Iterator[None]:
-    """Without dropout, for a moment."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
+            yield _mixed(truth[:, step], self.choose(log_probs), told[:, step])
 
 
 def _mixed(truth: Tensor, guesses: Tensor, told: Tensor) -> Tensor:

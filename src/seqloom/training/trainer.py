@@ -66,8 +66,8 @@ class Progress:
 class Trainer:
     """Fits `model` to `batches` by `objective`, validating, logging and checkpointing into `folder`.
 
-    `validate()` returns figures, `valid_loss` among them: lower is better, and the weights with the lowest one become
-    `folder/model.safetensors`. `loss` is what people call it.
+    `validate()` returns figures, the one that decides among them: of losses the lowest, of others the highest is best,
+    and the weights that had it become `folder/model.safetensors`. `loss` is what people call the validation loss.
     """
 
     def __init__(
@@ -81,8 +81,12 @@ class Trainer:
         processes: Processes,
         reporter: Reporter | None = None,
         loss: str = "valid_loss",
+        decides: str = "valid_loss",
     ) -> None:
+        self.decides = decides
         self.model = model.to(processes.device)
+        objective.check(model)
+        objective.prepare(model)
         self.objective = objective.to(processes.device)
         self.batches, self.validate = batches, validate
         self.config, self.folder, self.processes = config, folder, processes
@@ -91,7 +95,6 @@ class Trainer:
             raise ConfigError(
                 f"data.batch_size ({batches.batch_size}) must be a multiple of the {processes.world} processes"
             )
-        objective.check(model)
         per_epoch = batches.batches_per_epoch / config.accumulate
         self.total_steps = config.steps or max(1, round((config.epochs or 1) * per_epoch))
         self.validate_every = config.validate_every or max(1, round(per_epoch))
@@ -111,7 +114,7 @@ class Trainer:
                 objective.record(model)
         self._sharded = config.sharded and processes.world > 1
         step = _Step(self.model, objective)
-        self._step_module: Any = _wrap(step, processes, self._sharded)
+        self._step_module: Any = _wrap(step, processes, self._sharded, objective.leaves_out)
         self.optimizer = build_optimizer(step, config.optimizer)
         self._parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.schedule = Schedule(config.schedule, self.total_steps)
@@ -340,11 +343,16 @@ class Trainer:
     def _validate(self, journal: Journal | None) -> None:
         with self.average.applied():
             figures = self._figures()
-            improved = self._keep_if_best(figures["valid_loss"])
+            loss = self._deciding(figures)
+            improved = self._keep_if_best(loss)
         self.progress.waited = 0 if improved else self.progress.waited + 1
         self.schedule.validated(improved)
-        self.average.validated(figures["valid_loss"])
+        self.average.validated(loss)
         self._report_validation(journal, figures, improved)
+
+    def _deciding(self, figures: dict[str, float]) -> float:
+        """The figure that says which weights are best, as a loss."""
+        return figures[self.decides] if self.decides.endswith("loss") else -figures[self.decides]
 
     def _keep_if_best(self, loss: float) -> bool:
         """Write the weights if none before had so low a loss; whether that is so."""
@@ -385,7 +393,7 @@ class Trainer:
             weights = mean_weights([path / WEIGHTS for path in averaged])
             load_model_weights(self.model, weights, "the mean of the checkpoints")
             figures = self._figures()
-            improved = self._keep_if_best(figures["valid_loss"])
+            improved = self._keep_if_best(self._deciding(figures))
             self._report_validation(journal, {"averaged_checkpoints": len(averaged), **figures}, improved)
         self.processes.wait()
 
@@ -453,7 +461,7 @@ class _Step(nn.Module):
         return self.objective(self.model, batch)
 
 
-def _wrap(step: nn.Module, processes: Processes, sharded: bool) -> nn.Module:
+def _wrap(step: nn.Module, processes: Processes, sharded: bool, leaves_out: bool) -> nn.Module:
     if processes.world == 1:
         return step
     if sharded:
@@ -462,7 +470,7 @@ def _wrap(step: nn.Module, processes: Processes, sharded: bool) -> nn.Module:
 
         fully_shard(step, mesh=init_device_mesh(processes.device.type, (processes.world,)))  # in place
         return step
-    return DistributedDataParallel(step)
+    return DistributedDataParallel(step, find_unused_parameters=leaves_out)
 
 
 def _compile(model: nn.Module) -> None:

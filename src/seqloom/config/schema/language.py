@@ -8,8 +8,14 @@ from pydantic import Field
 
 from seqloom.config.schema.base import Layers, ModelPart, Probability, Schema, Size, Start
 from seqloom.config.schema.data import TextData
-from seqloom.config.schema.objectives import LikelihoodObjective, RandomTruncationObjective, ScheduledSamplingObjective
+from seqloom.config.schema.objectives import (
+    LikelihoodObjective,
+    PairObjective,
+    RandomTruncationObjective,
+    ScheduledSamplingObjective,
+)
 from seqloom.config.schema.outputs import OutputConfig, SoftmaxOutput
+from seqloom.config.schema.reinforcement import REINFORCEMENT
 from seqloom.config.schema.transformer import InnerActivation, PositionKind, WordTransformer
 
 if TYPE_CHECKING:
@@ -146,7 +152,7 @@ FeaturesConfig = Annotated[
 
 class LanguageModelConfig(ModelPart):
     learns_from = TextData
-    objectives = (LikelihoodObjective, RandomTruncationObjective, ScheduledSamplingObjective)
+    objectives = (LikelihoodObjective, RandomTruncationObjective, ScheduledSamplingObjective, *REINFORCEMENT)
 
     kind: Literal["language"] = "language"
     """A deep sequence model: an embedding layer, a feature layer and an output layer."""
@@ -155,7 +161,7 @@ class LanguageModelConfig(ModelPart):
     output: OutputConfig = SoftmaxOutput()
 
     def check(self, run: RunConfig) -> None:
-        of_pairs = ("label_smoothing", "coverage") if isinstance(run.objective, ScheduledSamplingObjective) else ()
+        of_pairs = ("label_smoothing", "coverage") if isinstance(run.objective, PairObjective) else ()
         for key in of_pairs:
             if getattr(run.objective, key):
                 raise ValueError(f"objective.{key} is for models of pairs and captions: set it to 0")

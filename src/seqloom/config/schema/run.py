@@ -96,6 +96,8 @@ class RunConfig(Schema):
     model: ModelConfig = LanguageModelConfig()
     data: DataConfig = TextData()
     """Where the data comes from; when not given, the kind of data that the model learns from."""
+    start: str | None = None
+    """A run whose weights, tokenisers and vocabulary this one begins with; `seqloom train RUN` sets it."""
     objective: ObjectiveConfig = None
     """What training maximises; when not given, what is usual for the model. Models that are counted have none."""
     training: TrainingConfig = TrainingConfig()
@@ -126,6 +128,8 @@ class RunConfig(Schema):
             raise ValueError(f"target_text is for pairs; a model of kind {kind!r} has one text at most")
         if model.reads_words and self.text.kind not in ("words", "whitespace", "run"):
             raise ValueError(f"a model of kind {kind!r} reads words: set text.kind to words or whitespace")
+        if self.start is not None and not model.objectives:
+            raise ValueError(f"start: a model of kind {kind!r} is not trained by steps, and begins with no weights")
         self._check_objective(model)
         model.check(self)
 

@@ -11,6 +11,7 @@ from seqloom.config.schema.data import PairData
 from seqloom.config.schema.language import EmbeddingConfig
 from seqloom.config.schema.objectives import ScheduledSamplingObjective, TeacherForcingObjective, TextElboObjective
 from seqloom.config.schema.outputs import OutputConfig, SampledConfig, SoftmaxOutput
+from seqloom.config.schema.reinforcement import REINFORCEMENT
 from seqloom.config.schema.transformer import WordTransformer
 
 if TYPE_CHECKING:
@@ -251,6 +252,8 @@ class ConditionalConfig(ModelPart):
 
 class WritingConfig(ConditionalConfig):
     """What writes a target for each source of words or pixels: any decoder, any output layer."""
+
+    objectives = (*ConditionalConfig.objectives, *REINFORCEMENT)
 
     output: OutputConfig = SoftmaxOutput()
 

@@ -1,0 +1,190 @@
+"""Generation as a decision process: a state is what was read and written so far, an action is the next word."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.data.batch import PaddedBatch, shifted
+from seqloom.data.windows import TokenBatch
+from seqloom.decoding.rollout import Choose, Rollout, rollout
+from seqloom.models.conditional import Conditional
+from seqloom.models.language import LanguageModel
+from seqloom.nn import State
+from seqloom.text import open_words
+from seqloom.text.special import BOS, EOS, PAD
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.objectives import Texts
+
+Writer = LanguageModel | Conditional
+
+
+class Judged(NamedTuple):
+    """What a network makes of texts, word by word."""
+
+    log_probs: Tensor
+    """[rows, time]: log p of each word, 0 for `<pad>`."""
+    features: Tensor
+    """[rows, time, size]: what the network knew when it was to write each word."""
+
+
+class Episodes(ABC):
+    """The texts to be written in a batch: what they begin with, how a network reads them, what is right.
+
+    Rows of tokens have equally many texts for each example, one after the other.
+    """
+
+    def __init__(self, model: Any, batch: Any, tokenizer: Tokenizer, texts: Texts | None) -> None:
+        self.model, self.batch, self.tokenizer, self.texts = model, batch, tokenizer, texts
+
+    @abstractmethod
+    def write(self, samples: int, longest: int, choose: Choose, given: Tensor | None = None) -> Rollout:
+        """So many texts for each example, by the model; `given`: what those of each example begin with."""
+
+    @abstractmethod
+    def judge(self, network: Any, tokens: Tensor) -> Judged:
+        """What a network makes of texts, which may be another one than the model, but of its shape."""
+
+    @abstractmethod
+    def spelled(self, tokens: Tensor) -> list[str]:
+        """Tokens [rows, time] as texts."""
+
+    @property
+    @abstractmethod
+    def truth(self) -> Tensor:
+        """The true tokens [examples, time], `<pad>` behind the end."""
+
+    @property
+    @abstractmethod
+    def references(self) -> list[tuple[str, ...]]:
+        """The texts that count as right, of each example."""
+
+    @property
+    @abstractmethod
+    def sources(self) -> list[str]:
+        """What each example is given."""
+
+
+class PairEpisodes(Episodes):
+    """Targets, each given a source."""
+
+    model: Conditional
+    batch: PaddedBatch
+
+    @cached_property
+    def _state(self) -> State:
+        return self._begun(self.model)
+
+    def _begun(self, network: Conditional) -> State:
+        source = network.source_of(self.batch)
+        return network.begin(network.encode(source), source)
+
+    def write(self, samples: int, longest: int, choose: Choose, given: Tensor | None = None) -> Rollout:
+        state = _repeated(self._state.detach(), len(self.truth), samples)
+        words = self.truth.new_full((samples * len(self.truth), 1), BOS)
+        if given is not None:
+            given = given.repeat_interleave(samples, 0)
+        return rollout(self.model, state, words, longest, choose, given)
+
+    def judge(self, network: Conditional, tokens: Tensor) -> Judged:
+        begun = self._state if network is self.model else self._begun(network)
+        state = _repeated(begun, len(self.truth), len(tokens) // len(self.truth))
+        reading, _ = network(shifted(tokens), state)
+        log_probs = network.judge(reading, state, tokens)
+        return Judged(log_probs.float().masked_fill(tokens == PAD, 0.0), reading.features)
+
+    def spelled(self, tokens: Tensor) -> list[str]:
+        rows = tokens.tolist()
+        if max(map(max, rows)) < self.tokenizer.size:
+            return [self.tokenizer.decode(row) for row in rows]
+        _, _, words = open_words.encode_sources(self.tokenizer, self.sources)  # those that are copied
+        each = len(rows) // len(words)
+        return [open_words.decode(self.tokenizer, row, words[place // each]) for place, row in enumerate(rows)]
+
+    @property
+    def truth(self) -> Tensor:
+        return self.batch.targets
+
+    @property
+    def references(self) -> list[tuple[str, ...]]:
+        assert self.texts is not None
+        return self.texts.references(self.batch.numbers)
+
+    @cached_property
+    def sources(self) -> list[str]:
+        assert self.texts is not None
+        return self.texts.sources(self.batch.numbers)
+
+
+class TextEpisodes(Episodes):
+    """Windows of running text: the first words of each are given, and what follows is written."""
+
+    model: LanguageModel
+    batch: TokenBatch
+
+    def __init__(self, model: Any, batch: Any, tokenizer: Tokenizer, texts: Texts | None, prompt: int) -> None:
+        super().__init__(model, batch, tokenizer, texts)
+        self.prompt = batch.inputs[:, :prompt]
+
+    def write(self, samples: int, longest: int, choose: Choose, given: Tensor | None = None) -> Rollout:
+        words = self.prompt.repeat_interleave(samples, 0)
+        if given is not None:
+            given = given.repeat_interleave(samples, 0)
+        return rollout(self.model, self.model.start(len(words)), words, longest, choose, given)
+
+    def judge(self, network: LanguageModel, tokens: Tensor) -> Judged:
+        prompts = self.prompt.repeat_interleave(len(tokens) // len(self.prompt), 0)
+        features, _ = network(torch.cat([prompts, tokens[:, :-1]], dim=1))
+        features = features[:, prompts.size(1) - 1 :]
+        log_probs = network.output.log_prob(features, tokens)
+        return Judged(log_probs.float().masked_fill(tokens == PAD, 0.0), features)
+
+    def spelled(self, tokens: Tensor) -> list[str]:
+        return [self.tokenizer.decode(row) for row in tokens.tolist()]
+
+    @cached_property
+    def truth(self) -> Tensor:
+        following = self.batch.targets[:, self.prompt.size(1) - 1 :]
+        over = (following == EOS).cumsum(1) - (following == EOS).long()  # ends before this word
+        return following.masked_fill(over > 0, PAD)
+
+    @property
+    def references(self) -> list[tuple[str, ...]]:
+        return [(text,) for text in self.spelled(self.truth)]
+
+    @property
+    def sources(self) -> list[str]:
+        return self.spelled(self.prompt)
+
+
+def episodes_of(model: Writer, batch: Any, tokenizer: Tokenizer, texts: Texts | None, prompt: int) -> Episodes:
+    """What is to be written in a batch."""
+    if isinstance(model, Conditional):
+        return PairEpisodes(model, batch, tokenizer, texts)
+    return TextEpisodes(model, batch, tokenizer, texts, prompt)
+
+
+@contextmanager
+def writing(model: nn.Module) -> Iterator[None]:
+    """Without dropout, for a moment."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def _repeated(state: State, examples: int, samples: int) -> State:
+    """The state with `samples` rows for each of its rows; what rows know of their source is not repeated."""
+    if samples == 1:
+        return state.map_rows(torch.clone)  # a state is consumed by who reads it, and this one is read twice
+    device = next(iter([*state.values(), *state.shared.values()])).device
+    sources = torch.arange(examples, device=device)
+    return state.reorder(sources.repeat_interleave(samples), sources)
