@@ -321,7 +321,7 @@ def test_the_critic_learns_what_to_expect_after_each_word() -> None:
     tokens = all_texts()
     chances, rewards = log_probs_of(model, tokens, A).exp(), rewards_of(tokens, A)
     given = TokenBatch(torch.full((len(tokens), 1), A), tokens, np.ones(len(tokens), bool))
-    episodes = made.episodes(model, given, None)
+    episodes = made.episodes(model, given)
     with torch.no_grad():
         values = made.critic(episodes, tokens)
     for prefix in ((), (4,), (5,)):

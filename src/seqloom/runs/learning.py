@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from seqloom.data.stream import Stream
+from seqloom.metrics.corpus_scores import corpus_scores, scoring_tokenizer
 from seqloom.runs.engine import load
 from seqloom.runs.kind import Work
 from seqloom.runs.language_model import language_model
 from seqloom.runs.stages import Figures, Steps
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import Context, build_objective, read_metrics
+from seqloom.training.episodes import PROMPT, written_greedily
 from seqloom.training.objectives import Judge, Texts
 from seqloom.training.policy import Rewarded
 
@@ -32,24 +34,34 @@ def learning(
     texts: Texts | None = None,
     held_out_texts: Texts | None = None,
 ) -> Steps:
-    """The training of a configuration. Where the objective follows a reward, validations write too, and what goes wrong
-    with rewards is said.
+    """The training of a configuration. Where it follows a reward, or BLEU says which weights are best, validations write
+    too; what goes wrong with rewards is said.
 
     corpus: all references that are learned from; held_out: batches to write for; texts: of the training examples.
     """
     config, model = work.config, work.model
     objective = build_objective(config.objective, Context(tokenizer, texts, corpus, judge))
-    if not isinstance(objective, Rewarded):
+    rewarded = isinstance(objective, Rewarded)
+    decides = config.training.best
+    if decides == "auto":
+        decides = "reward" if rewarded else "loss"
+    if not rewarded and decides == "loss":
         return Steps(model, objective, batches, validate, config.training)
+    prompt = config.objective.prompt if rewarded else PROMPT
 
     def validate_by_writing() -> Figures:
-        figures = {**validate(), **objective.validated(model, held_out(), held_out_texts)}
-        for warning in warnings([*read_metrics(work.folder.path), figures]):
-            work.reporter.say(warning)
+        figures = validate()
+        written = written_greedily(model, held_out(), tokenizer, held_out_texts, prompt)
+        outputs, references, _ = written
+        tokenize = scoring_tokenizer(lines=(each for several in references for each in several))
+        figures["valid_bleu"] = corpus_scores(outputs, references, tokenize)["BLEU"].value
+        if isinstance(objective, Rewarded):
+            figures["valid_reward"] = float(objective.reward(*written).mean())
+            for warning in warnings([*read_metrics(work.folder.path), figures]):
+                work.reporter.say(warning)
         return figures
 
-    decides = f"valid_{config.objective.best}"
-    return Steps(model, objective, batches, validate_by_writing, config.training, decides=decides)
+    return Steps(model, objective, batches, validate_by_writing, config.training, decides=f"valid_{decides}")
 
 
 def judge(run: str) -> Judge:

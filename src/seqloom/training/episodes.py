@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from seqloom.data.batch import PaddedBatch, shifted
 from seqloom.data.windows import TokenBatch
-from seqloom.decoding.rollout import Choose, Rollout, rollout
+from seqloom.decoding.rollout import Choose, Rollout, best, rollout
 from seqloom.models.conditional import Conditional
 from seqloom.models.language import LanguageModel
 from seqloom.nn import State
@@ -23,6 +23,8 @@ from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.objectives import Texts
 
 Writer = LanguageModel | Conditional
+VALIDATED = 1000  # examples that a validation writes, at most
+PROMPT = 8  # tokens of a window that are given, where the configuration does not say it
 
 
 class Judged(NamedTuple):
@@ -59,6 +61,11 @@ class Episodes(ABC):
     @abstractmethod
     def truth(self) -> Tensor:
         """The true tokens [examples, time], `<pad>` behind the end."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens that a text may have, where nobody says it: 10 more than twice as many as the longest true one."""
+        return 2 * self.truth.size(1) + 10
 
     @property
     @abstractmethod
@@ -168,6 +175,24 @@ def episodes_of(model: Writer, batch: Any, tokenizer: Tokenizer, texts: Texts | 
     if isinstance(model, Conditional):
         return PairEpisodes(model, batch, tokenizer, texts)
     return TextEpisodes(model, batch, tokenizer, texts, prompt)
+
+
+@torch.no_grad()
+def written_greedily(
+    model: Writer, batches: Iterable[Any], tokenizer: Tokenizer, texts: Texts | None, prompt: int
+) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+    """What a model writes for the examples of some batches, a thousand at most, with their references and sources."""
+    outputs: list[str] = []
+    references: list[tuple[str, ...]] = []
+    sources: list[str] = []
+    for batch in batches:
+        episodes = episodes_of(model, batch.to(model.device), tokenizer, texts, prompt)
+        outputs += episodes.spelled(episodes.write(1, episodes.longest, best).tokens)
+        references += episodes.references
+        sources += episodes.sources
+        if len(outputs) >= VALIDATED:
+            break
+    return outputs, references, sources
 
 
 @contextmanager

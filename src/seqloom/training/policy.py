@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -13,16 +12,13 @@ from torch import Tensor, nn
 from seqloom.config.schema.objectives import LikelihoodObjective
 from seqloom.config.schema.reinforcement import MinimumRiskObjective, PolicyGradientObjective, RewardedObjective
 from seqloom.decoding.rollout import Rollout, best, draw
-from seqloom.metrics.corpus_scores import corpus_scores, scoring_tokenizer
 from seqloom.models.conditional import Conditional
 from seqloom.text.special import PAD
 from seqloom.training.baselines import Baseline, Written, build_baseline
 from seqloom.training.episodes import Episodes, Writer, episodes_of, writing
-from seqloom.training.objectives import Context, Loss, MaximumLikelihood, Objective, Texts
+from seqloom.training.objectives import Context, Loss, MaximumLikelihood, Objective
 from seqloom.training.pair_objectives import TeacherForcing
 from seqloom.training.rewards import Reward, build_reward
-
-VALIDATED = 1000  # examples that a validation writes, at most
 
 
 class Rewarded(Objective):
@@ -56,7 +52,7 @@ class Rewarded(Objective):
 
     def forward(self, model: Writer, batch: Any) -> Loss:
         with writing(model):
-            episodes = self.episodes(model, batch, self.context.texts)
+            episodes = self.episodes(model, batch)
             total, logs = self.follow(model, episodes)
         share = self.config.likelihood
         if share:
@@ -78,14 +74,14 @@ class Rewarded(Objective):
 
     # ------------------------------------------------------------------------------------------- writing and judging
 
-    def episodes(self, model: Writer, batch: Any, texts: Texts | None) -> Episodes:
+    def episodes(self, model: Writer, batch: Any) -> Episodes:
         """What is to be written in a batch."""
         assert self.context.tokenizer is not None
-        return episodes_of(model, batch, self.context.tokenizer, texts, self.config.prompt)
+        return episodes_of(model, batch, self.context.tokenizer, self.context.texts, self.config.prompt)
 
     def longest(self, episodes: Episodes) -> int:
         """Tokens that a text may have."""
-        return self.config.longest or 2 * episodes.truth.size(1) + 10
+        return self.config.longest or episodes.longest
 
     def rewards(self, episodes: Episodes, tokens: Tensor) -> Tensor:
         """Of texts [examples · samples, time]: [examples, samples]."""
@@ -123,25 +119,6 @@ class Rewarded(Objective):
         """log p(y) - log p₀(y) of some of the texts: on average the divergence KL(p, p₀)."""
         before = episodes.judge(self.first, written.tokens[rows]).log_probs
         return (written.log_probs[rows] - before * written.chosen[rows]).sum(1)
-
-    # ---------------------------------------------------------------------------------------------------- validation
-
-    @torch.no_grad()
-    def validated(self, model: Writer, batches: Iterable[Any], texts: Texts | None) -> dict[str, float]:
-        """The mean reward of what is written greedily for held-out examples, and its BLEU."""
-        outputs: list[str] = []
-        references: list[Sequence[str]] = []
-        sources: list[str] = []
-        for batch in batches:
-            episodes = self.episodes(model, batch.to(model.device), texts)
-            outputs += episodes.spelled(episodes.write(1, self.longest(episodes), best).tokens)
-            references += episodes.references
-            sources += episodes.sources
-            if len(outputs) >= VALIDATED:
-                break
-        tokenize = scoring_tokenizer(lines=(each for several in references for each in several))
-        bleu = corpus_scores(outputs, references, tokenize)["BLEU"].value
-        return {"valid_reward": float(self.reward(outputs, references, sources).mean()), "valid_bleu": bleu}
 
 
 class PolicyGradient(Rewarded):

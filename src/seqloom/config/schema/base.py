@@ -66,6 +66,8 @@ class ModelPart(Schema):
     """Whether text must be split into whole words."""
     two_texts: ClassVar[bool] = False
     """Whether `target_text` may be given: a second tokeniser, for what the model writes."""
+    writes: ClassVar[bool] = False
+    """Whether it writes texts that can be compared with others."""
     may_change: ClassVar[tuple[str, ...]] = ()
     """Keys of this part that may change when a run goes on."""
 

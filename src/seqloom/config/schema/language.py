@@ -153,6 +153,7 @@ FeaturesConfig = Annotated[
 class LanguageModelConfig(ModelPart):
     learns_from = TextData
     objectives = (LikelihoodObjective, RandomTruncationObjective, ScheduledSamplingObjective, *REINFORCEMENT)
+    writes = True
 
     kind: Literal["language"] = "language"
     """A deep sequence model: an embedding layer, a feature layer and an output layer."""

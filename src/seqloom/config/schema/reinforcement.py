@@ -27,9 +27,6 @@ class RewardedObjective(PairObjective):
     """Language models: tokens of each window that are given; what follows them is written."""
     likelihood: Share = 0.0
     """How much of the loss is the likelihood of the true texts, the rest being that of the reward."""
-    best: Literal["reward", "bleu", "loss"] = "reward"
-    """The weights that are kept: those of the validation with the highest reward or BLEU of what is written greedily,
-    or with the lowest cross-entropy."""
     entropy: NonNegative = 0.0
     """How much each nat of a text's -log p adds to its reward: it keeps the model from writing always the same."""
     divergence: NonNegative = 0.0

@@ -20,6 +20,7 @@ from seqloom.config.schema.labelling import ClassifierConfig, TaggerConfig
 from seqloom.config.schema.language import LanguageModelConfig
 from seqloom.config.schema.latent import AutoencoderConfig, MixtureConfig, PcaConfig, VaeConfig
 from seqloom.config.schema.ngram import NgramModelConfig
+from seqloom.config.schema.reinforcement import RewardedObjective
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.config.schema.text import TextConfig, WordText
 from seqloom.config.schema.text_to_image import TextToImageConfig
@@ -130,6 +131,10 @@ class RunConfig(Schema):
             raise ValueError(f"a model of kind {kind!r} reads words: set text.kind to words or whitespace")
         if self.start is not None and not model.objectives:
             raise ValueError(f"start: a model of kind {kind!r} is not trained by steps, and begins with no weights")
+        if self.training.best in ("bleu", "reward") and not model.writes:
+            raise ValueError(f"training.best={self.training.best} is for models that write texts, not for {kind!r}")
+        if self.training.best == "reward" and not isinstance(self.objective, RewardedObjective):
+            raise ValueError("training.best=reward is for objectives that follow a reward: set it to bleu or loss")
         self._check_objective(model)
         model.check(self)
 

@@ -254,6 +254,7 @@ class WritingConfig(ConditionalConfig):
     """What writes a target for each source of words or pixels: any decoder, any output layer."""
 
     objectives = (*ConditionalConfig.objectives, *REINFORCEMENT)
+    writes = True
 
     output: OutputConfig = SoftmaxOutput()
 

@@ -75,6 +75,10 @@ class TrainingConfig(Schema):
     """Steps between checkpoints; when not given, at validations, but not more than twice a minute."""
     keep: Times = 2
     """How many checkpoints to keep beside the best one."""
+    best: Literal["auto", "loss", "bleu", "reward"] = "auto"
+    """Which weights are kept: those of the validation with the lowest loss, or, of models that write texts, with the
+    highest BLEU or reward of what is written greedily. `auto`: by the reward where training follows one, else by the
+    loss."""
     patience: Times | None = None
     """Stop when this many validations in a row brought no improvement."""
     tensorboard: bool = False
