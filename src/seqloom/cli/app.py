@@ -23,6 +23,7 @@ from seqloom.cli import (
     importing,
     inspect,
     interpolate,
+    plan,
     predict,
     presets,
     quickstart,
@@ -98,6 +99,7 @@ app.command()(interpolate.interpolate)
 app.command()(compare.compare)
 app.command()(stats.stats)
 app.command()(anneal.anneal)
+app.command()(plan.plan)
 app.command()(export.export)
 app.command("import")(importing.import_file)
 app.add_typer(words.app, name="words")

@@ -34,8 +34,8 @@ def learning(
     texts: Texts | None = None,
     held_out_texts: Texts | None = None,
 ) -> Steps:
-    """The training of a configuration. Where it follows a reward, or BLEU says which weights are best, validations write
-    too; what goes wrong with rewards is said.
+    """The training of a configuration. Where it follows a reward, or BLEU says which weights are best, validations
+    write too; what goes wrong with rewards is said.
 
     corpus: all references that are learned from; held_out: batches to write for; texts: of the training examples.
     """

@@ -1,0 +1,1 @@
+"""Markov decision processes: states, actions, rewards, and the best way to act."""
