@@ -150,6 +150,11 @@ def transformer(name: str, *settings: str) -> Case:
 
 
 SIZE = "model.features.size=12"
+REWARDED = (
+    "objective={kind: policy-gradient, reward: bleu + -0.01 * length, samples: 2, prompt: 3, baseline: mean}",
+    "training.steps=18",
+    "training.validate_every=6",
+)
 OWN_WORDS = ("objective.kind=scheduled-sampling", "objective.decay=linear", "objective.begin=0.9")
 CASES += [
     language("lstm", SIZE, "model.features.layers=2", "model.features.dropout=0.2", "model.features.weight_drop=0.2"),
@@ -292,6 +297,9 @@ EXPONENTIAL = {"kind": "scheduled-sampling", "decay": "exponential", "begin": 0.
 ELBO = {"kind": "text-elbo", "warm_up": 0.5, "free_bits": 0.1, "word_dropout": 0.2}
 LATENT = {"kind": "normal", "size": 3, "test_samples": 5}
 CONSTANT = {"kind": "scheduled-sampling", "decay": "constant", "begin": 0.5}
+POLICY = {"kind": "policy-gradient", "samples": 2, "baseline": "learned", "mixer": 0.6, "longest": 8}
+SELF_CRITICAL = {"kind": "policy-gradient", "samples": 2, "baseline": "greedy", "likelihood": 0.5, "longest": 8}
+CRITIC = {"kind": "actor-critic", "pretraining": 0.3, "divergence": 0.1, "longest": 8}
 TRAINING = {"steps": 18, "log_every": 1, "validate_every": 6, "device": "cpu", "optimizer": {"learning_rate": 0.02}}
 
 
@@ -355,6 +363,15 @@ CASES += [
     pairs("copying-selective", GRU, TRANSFORMER, copying={"kind": "selective", "threshold": 0.55}),
 ]
 
+CASES += [  # their loss is no measure of how well they write
+    replace(pairs("pairs-policy", {**LSTM, "layers": 2}, {**LSTM, "layers": 2}, POLICY), learns=False).variant(
+        "pairs-policy", "start=runs/pairs", needs=("pairs",)
+    ),
+    replace(pairs("pairs-critic", TRANSFORMER, TRANSFORMER, CRITIC), learns=False),
+    replace(pairs("copying-policy", GRU, {**GRU, "attention": COVERAGE}, SELF_CRITICAL, copying=POINTER), learns=False),
+    replace(language("lstm-policy", SIZE, *REWARDED, preset="lstm"), learns=False),
+]
+
 # ------------------------------------------------------------------------------------------------- models that label
 
 LABELLING = ("text.min_count=1", "data.batch_tokens=64", "model.size=8", *STEPS)
@@ -415,6 +432,7 @@ CASES += [
         "model.encoder={kind: vit, patch: 4, size: 8, layers: 1, heads: 2}",
         "model.decoder={kind: transformer, size: 8, layers: 1, heads: 2}",
     ),
+    captioner.variant("captioner-policy", "objective={kind: policy-gradient, reward: cider, samples: 2, longest: 8}"),
 ]
 
 CASES += [

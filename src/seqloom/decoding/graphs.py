@@ -115,11 +115,14 @@ class GraphSteps:
         mine = state.map(torch.clone)
         position = mine.position = torch.tensor(state.position, device=tokens.device)
         tokens = tokens.clone()
+        # What autocast has cast before would be recorded as a constant, and weights that are trained are none.
+        torch.clear_autocast_cache()
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # once without recording: libraries set themselves up at their first use
             self.model.read(mine, tokens[:, None])
         torch.cuda.current_stream().wait_stream(aside)
+        torch.clear_autocast_cache()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             log_probs, after = self.model.read(mine, tokens[:, None])
@@ -128,6 +131,7 @@ class GraphSteps:
                 if tensor.data_ptr() != mine[name].data_ptr():
                     mine[name].copy_(tensor)
             position.add_(1)
+        torch.clear_autocast_cache()  # of what belongs to the recording
         return Recording(graph, mine, position, tokens, log_probs, capacity)
 
 

@@ -78,7 +78,8 @@ def rollout(
             left = alive.nonzero().squeeze(1)
             if not len(left):
                 break
-            if 2 * len(left) <= len(rows):  # to drop rows copies the state: not for a few
+            # To drop rows copies the state: not for a few, nor where other shapes of it must be recorded anew.
+            if 2 * len(left) <= len(rows) and rows.device.type == "cpu":
                 rows, alive, chosen, state = rows[left], alive[left], chosen[left], state.reorder(left)
         log_probs, state = model.step(state, chosen.masked_fill(~alive, UNK))  # what has ended reads anything
     written = slice(0, step + 1)

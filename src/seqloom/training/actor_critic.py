@@ -64,9 +64,10 @@ class ActorCritic(Rewarded):
         self.critic.eval()
         self.target.eval()
         rollout = episodes.write(samples, self.longest(episodes), draw)
-        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, rollout.tokens))
-        tokens, rewards = rollout.tokens, worth.flatten()
+        tokens, texts = rollout.tokens, rollout.tokens.cpu()
         values = self.critic(episodes, tokens)
+        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, texts))
+        rewards = worth.flatten()
         with torch.no_grad():
             expected = self.target(episodes, tokens)
             returns = expected + self.advantages(expected, rewards, tokens)

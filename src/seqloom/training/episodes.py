@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from seqloom.data.batch import PaddedBatch, shifted
 from seqloom.data.windows import TokenBatch
+from seqloom.decoding.protocol import StepModel
 from seqloom.decoding.rollout import Choose, Rollout, best, rollout
 from seqloom.models.conditional import Conditional
 from seqloom.models.language import LanguageModel
@@ -44,6 +45,8 @@ class Episodes(ABC):
 
     def __init__(self, model: Any, batch: Any, tokenizer: Tokenizer, texts: Texts | None) -> None:
         self.model, self.batch, self.tokenizer, self.texts = model, batch, tokenizer, texts
+        self.steps: StepModel = model
+        """The model as it writes: on a GPU, its steps may be recorded."""
 
     @abstractmethod
     def write(self, samples: int, longest: int, choose: Choose, given: Tensor | None = None) -> Rollout:
@@ -97,7 +100,7 @@ class PairEpisodes(Episodes):
         words = self.truth.new_full((samples * len(self.truth), 1), BOS)
         if given is not None:
             given = given.repeat_interleave(samples, 0)
-        return rollout(self.model, state, words, longest, choose, given)
+        return rollout(self.steps, state, words, longest, choose, given)
 
     def judge(self, network: Conditional, tokens: Tensor) -> Judged:
         begun = self._state if network is self.model else self._begun(network)
@@ -143,7 +146,7 @@ class TextEpisodes(Episodes):
         words = self.prompt.repeat_interleave(samples, 0)
         if given is not None:
             given = given.repeat_interleave(samples, 0)
-        return rollout(self.model, self.model.start(len(words)), words, longest, choose, given)
+        return rollout(self.steps, self.model.start(len(words)), words, longest, choose, given)
 
     def judge(self, network: LanguageModel, tokens: Tensor) -> Judged:
         prompts = self.prompt.repeat_interleave(len(tokens) // len(self.prompt), 0)

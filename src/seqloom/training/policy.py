@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from seqloom.config.schema.objectives import LikelihoodObjective
 from seqloom.config.schema.reinforcement import MinimumRiskObjective, PolicyGradientObjective, RewardedObjective
+from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.rollout import Rollout, best, draw
 from seqloom.models.conditional import Conditional
 from seqloom.text.special import PAD
@@ -33,6 +34,7 @@ class Rewarded(Objective):
 
     config: RewardedObjective
     reward: Reward
+    _steps: GraphSteps | None = None
 
     def __init__(self, config: RewardedObjective, context: Context | None = None) -> None:
         super().__init__(config, context)
@@ -77,19 +79,23 @@ class Rewarded(Objective):
     def episodes(self, model: Writer, batch: Any) -> Episodes:
         """What is to be written in a batch."""
         assert self.context.tokenizer is not None
-        return episodes_of(model, batch, self.context.tokenizer, self.context.texts, self.config.prompt)
+        episodes = episodes_of(model, batch, self.context.tokenizer, self.context.texts, self.config.prompt)
+        if model.device.type == "cuda":
+            self._steps = self._steps or GraphSteps(model)
+            episodes.steps = self._steps
+        return episodes
 
     def longest(self, episodes: Episodes) -> int:
         """Tokens that a text may have."""
         return self.config.longest or episodes.longest
 
     def rewards(self, episodes: Episodes, tokens: Tensor) -> Tensor:
-        """Of texts [examples · samples, time]: [examples, samples]."""
+        """Of texts [examples · samples, time], on the processor: [examples, samples], where the model is."""
         samples = len(tokens) // len(episodes.truth)
         references = [several for several in episodes.references for _ in range(samples)]
         sources = [source for source in episodes.sources for _ in range(samples)]
         found = self.reward(episodes.spelled(tokens), references, sources)
-        return torch.as_tensor(found, dtype=torch.float32).to(tokens.device).view(-1, samples)
+        return torch.as_tensor(found, dtype=torch.float32).to(episodes.truth.device).view(-1, samples)
 
     def shaped(self, episodes: Episodes, written: Rollout, rewards: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The rewards with what entropy and divergence add to them, and means to be logged."""
@@ -143,12 +149,13 @@ class PolicyGradient(Rewarded):
         samples = self.config.samples
         given = self._given(episodes.truth)
         rollout = episodes.write(samples, self.longest(episodes), draw, given)
-        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, rollout.tokens))
+        texts = rollout.tokens.cpu()
         greedy = None
         if self.baseline.greedy:
             text = episodes.write(1, self.longest(episodes), best, given).tokens
-            greedy = self.rewards(episodes, text).squeeze(1)
-        judged = episodes.judge(model, rollout.tokens)
+            greedy = self.rewards(episodes, text.cpu()).squeeze(1)
+        judged = episodes.judge(model, rollout.tokens)  # a GPU is busy with it while the processor finds the rewards
+        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, texts))
         written = Written(rollout.tokens, worth, greedy, judged)
         advantages = written.each - self.baseline.expected(written)
         weights = torch.where(rollout.chosen, advantages, 1.0)  # what was given is learned by likelihood
@@ -183,8 +190,9 @@ class MinimumRisk(Rewarded):
     def follow(self, model: Writer, episodes: Episodes) -> tuple[Tensor, dict[str, Tensor]]:
         config, samples = self.config, self.config.samples
         rollout = episodes.write(samples, self.longest(episodes), draw)
-        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, rollout.tokens))
-        log_probs = episodes.judge(model, rollout.tokens).log_probs.sum(1).view_as(worth)
+        texts = rollout.tokens.cpu()
+        log_probs = episodes.judge(model, rollout.tokens).log_probs.sum(1).view(-1, samples)
+        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, texts))
         repeated = ~_first_of_their_kind(rollout.tokens, samples)
         shares = (config.sharpness * log_probs).masked_fill(repeated, -torch.inf).softmax(1)
         return -(shares * worth).sum() / config.sharpness, logs
