@@ -1,4 +1,4 @@
-"""python -m benchmarks.rewards SUITE --data DIR [--models A;B] [--ways A;B] [--seeds N] [--minutes M] [--jobs N] [--out F]
+"""python -m benchmarks.rewards SUITE --data DIR [--models A;B] [--ways A;B] [--seeds N] [--minutes M] [--jobs N]
 
 Train by likelihood, go on from there in several ways for the same time, and compare what comes out on the test set.
 
@@ -69,7 +69,7 @@ def main() -> None:
         went_on = list(pool.map(lambda job: _go_on(suite, *job, arguments.minutes, place), jobs))
         found = {("likelihood", model, seed): result for (model, seed), result in begun}
         found |= {(way, model, seed): result for (model, seed, way), result in went_on}
-        references = _references(suite, place / f"{models[0]} 0")
+        references = _references(place / f"{models[0]} 0")
     tables = [_table(suite, found, model, ["likelihood", *ways], list(seeds), references) for model in models]
     text = "\n".join(map(str, tables))
     print(text)
@@ -153,7 +153,7 @@ SUITES = {"multi30k": multi30k, "dialogsum": summaries}
 # ----------------------------------------------------------------------------------------------------------- table
 
 
-def _references(suite: Suite, run: Path) -> list[list[str]]:
+def _references(run: Path) -> list[list[str]]:
     import seqloom
 
     model: Any = seqloom.load(run, "cpu")

@@ -328,7 +328,7 @@ def test_the_critic_learns_what_to_expect_after_each_word() -> None:
         rows = (tokens[:, : len(prefix)] == torch.tensor(prefix)).all(1)
         expected = (chances[rows] * rewards[rows]).sum() / chances[rows].sum()
         found = values[rows, len(prefix)].mean()
-        assert abs(found - expected) < 0.4, prefix
+        assert abs(found - expected) < 0.5, prefix
 
 
 # ----------------------------------------------------------------------------------------------- texts near the truth
