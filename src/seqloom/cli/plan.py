@@ -33,6 +33,8 @@ def plan(
     slip: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="How likely a move goes to one side of where it should.")
     ] = 0.2,
+    good: Annotated[float, typer.Option(min=-1e6, max=1e6, help="The reward on +.")] = 1.0,
+    bad: Annotated[float, typer.Option(min=-1e6, max=1e6, help="The reward on -.")] = -1.0,
     episodes: Annotated[int, typer.Option(min=1, max=COUNTED, help="q-learning: walks to learn from.")] = 20_000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="A picture of values and moves: .png, .svg or .pdf.")] = None,
@@ -40,19 +42,19 @@ def plan(
 ) -> None:
     """The best way to walk through a grid world, a Markov decision process: what each field is worth, and where to go.
 
-    A walk ends on + with a reward of 1 and on - with -1. Value and policy iteration know all probabilities, q-learning
+    A walk ends on + and on -, each with its reward. Value and policy iteration know all probabilities, q-learning
     finds out by walking.
 
     \\b
     Examples:
       seqloom plan four-by-three --out values.svg
-      seqloom plan cliff --slip 0 --step -1 --method q-learning
+      seqloom plan cliff --slip 0 --step -1 --bad -100 --method q-learning
       seqloom plan map.txt --discount 0.9 --json
     """
     from seqloom.models.decisions.grid import open_grid
 
     grid = open_grid(world)
-    process = grid.process(discount, step, slip)
+    process = grid.process(discount, step, slip, good, bad)
     solution = _solved(process, method, episodes, seed, grid.start)
     if out is not None:
         from seqloom.reports.decisions import grid_figure
