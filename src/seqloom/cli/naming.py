@@ -59,10 +59,7 @@ def one_model(names: list[str], misnamed: str | None) -> str:
         raise UserError(f"train takes one model; for several: {_command('compare', *models)}")
     if not models:
         raise UserError("name a model: seqloom train lstm --data my.txt; seqloom presets lists them")
-    (model,) = models
-    if (Path(model) / "run.json").is_file():
-        raise UserError(f"{model} is a run: it goes on with {_command('train', '--resume', '--out', model)}")
-    return model
+    return models[0]
 
 
 def models_and_data(names: list[str], data: str | None, misnamed: str | None) -> tuple[list[str], str | None]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.completion import presets
+from seqloom.cli.completion import sources as sources_there
 from seqloom.cli.naming import Data, Misnamed, one_model, with_data
 from seqloom.cli.options import Json, Settings, first_process, print_json
 from seqloom.progress import say
@@ -17,7 +17,9 @@ def train(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PRESET|FILE.yaml", help="A preset's name or a configuration file.", autocompletion=presets
+            metavar="PRESET|FILE.yaml|RUN",
+            help="A preset's name, a configuration file, or a run whose weights to begin with.",
+            autocompletion=sources_there,
         ),
     ] = None,
     data: Data = None,
@@ -31,7 +33,7 @@ def train(
     """Train a model into a run folder.
 
     Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint and exit with 130, 143 and 129; --resume goes on from
-    there, and needs no PRESET.
+    there, and needs no PRESET. Given a run, a new one begins with its weights, tokenisers and configuration.
 
     \b
     Examples:
@@ -42,6 +44,7 @@ def train(
       seqloom train translate --data my.en,my.de
       seqloom train --resume --out runs/lstm
       seqloom train tagger --data train.txt --set data.test=test.txt
+      seqloom train runs/mine --set objective.kind=policy-gradient --set objective.reward=rouge-l
       torchrun --nproc-per-node 2 -m seqloom train lstm
     """
     from seqloom.kinds import kind_named

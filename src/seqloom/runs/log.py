@@ -65,9 +65,11 @@ class TrainingLog:
 
     @property
     def best(self) -> Entry:
-        """The validation of the last stage with the lowest loss, whose weights were kept; the last one of equals."""
+        """The validation of the last stage whose weights were kept; where nothing says it, that of the lowest loss, the
+        last one of equals."""
         last = self.stages[-1] if self.stages else [{}]
-        return min(reversed(last), key=lambda entry: entry.get("valid_loss", math.inf))
+        kept = [entry for entry in last if entry.get("best")]
+        return kept[-1] if kept else min(reversed(last), key=lambda entry: entry.get("valid_loss", math.inf))
 
 
 def headline(trained: Trained, best: Entry) -> str:

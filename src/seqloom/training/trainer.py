@@ -379,7 +379,7 @@ class Trainer:
     def _report_validation(self, journal: Journal | None, figures: dict[str, float], improved: bool) -> None:
         if journal:
             moment = {"step": self.progress.step, "tokens": self.progress.tokens, "seconds": self.progress.seconds}
-            journal.write({**moment, **figures})
+            journal.write({**moment, **figures, **({"best": True} if improved else {})})
         names = {"valid_loss": self.loss}
         listed = "  ".join(f"{names.get(name, name)} {value:.4g}" for name, value in figures.items())
         self.reporter.say(f"step {self.progress.step}: {listed}" + ("  (best so far)" if improved else ""))
