@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bleu import bleu
@@ -81,3 +83,11 @@ def test_lines_of_the_wrong_shape_are_named(hypotheses, references, message):
 def test_an_unknown_tokeniser_is_named():
     with pytest.raises(ConfigError, match="no tokeniser '13b'"):
         corpus_scores(["a"], [["a"]], tokenize="13b")
+
+
+@given(st.text("ab1 .,-&;<>\"'/:()5\t%é", max_size=40))
+def test_words_are_split_one_by_one_as_in_their_sentence(line: str) -> None:
+    """No rule of 13a looks beyond a space, so that words can be remembered."""
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    assert scoring_tokens([line]) == [Tokenizer13a()(line.rstrip()).split()]

@@ -40,8 +40,9 @@ def write_run_report(
 
 
 def training_section(entries: Entries) -> html.Markup:
-    """The training of a neural model."""
-    return CURVES["usual"].section(entries)
+    """The training of a neural model, by likelihood or by rewards."""
+    rewarded = any("reward" in entry for entry in entries)
+    return CURVES["rewarded" if rewarded else "usual"].section(entries)
 
 
 def interpolation_section(runs: Sequence[str], entry: Mapping[str, Any]) -> html.Markup:

@@ -69,7 +69,8 @@ class TrainingLog:
         last one of equals."""
         last = self.stages[-1] if self.stages else [{}]
         kept = [entry for entry in last if entry.get("best")]
-        return kept[-1] if kept else min(reversed(last), key=lambda entry: entry.get("valid_loss", math.inf))
+        found = kept[-1] if kept else min(reversed(last), key=lambda entry: entry.get("valid_loss", math.inf))
+        return {key: value for key, value in found.items() if key != "best"}
 
 
 def headline(trained: Trained, best: Entry) -> str:
