@@ -102,7 +102,8 @@ def warnings(entries: Entries) -> list[str]:
 
 def _means(entries: Entries, validations: Sequence[int]) -> list[float]:
     """The mean of the rewards that were logged before each validation, since the one before it."""
-    means, begin = [], 0
+    means: list[float] = []
+    begin = 0
     for end in validations:
         logged = [entry["reward"] for entry in entries[begin:end] if "reward" in entry]
         means.append(sum(logged) / len(logged) if logged else (means[-1] if means else 0.0))
