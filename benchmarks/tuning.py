@@ -322,7 +322,7 @@ class Bench:
         for number, trial in enumerate(several):
             settings = [f"{key}={json.dumps(value)}" for key, value in trial.settings.items()]
             entrants.append(Entrant(str(number), load_config(trial.preset, settings)))
-        equal = self.ladder.contest.on_equal_terms(entrants, self.tokens)
+        equal = self.ladder.contest.on_equal_terms(entrants[0], entrants, self.tokens)
         return [equal[str(number)].model_copy(update={"seed": trial.seed}) for number, trial in enumerate(several)]
 
     def _result(self, trial: Trial, config: RunConfig) -> Result:

@@ -82,7 +82,7 @@ def test_the_version_has_a_short_option(cli: Cli) -> None:
     [
         ("trian lstm", "no such command 'trian' (did you mean 'train'?); see seqloom --help"),
         ("train", "name a model: seqloom train lstm --data my.txt; seqloom presets lists them"),
-        ("stats", "missing argument 'FILE'; see seqloom stats --help"),
+        ("stats", "missing argument 'file'; see seqloom stats --help"),
         ("score runs/x --device", "option '--device' requires an argument; see seqloom score --help"),
         ("generate runs/x --beam 0", "--beam: input should be greater than or equal to 1; see seqloom generate --help"),
         ("words neighbors x y", "no such command 'neighbors' (did you mean 'neighbours'?); see seqloom words --help"),

@@ -251,10 +251,10 @@ def test_verbs_draw_pictures(runs: dict[str, Any], tmp_path: Path, monkeypatch: 
     out = tmp_path / "path.png"
     assert run(monkeypatch, "images", "interpolate", str(runs["vae"].path), "--out", str(out), "--paths", "3") == 0
     assert capsys.readouterr().out == f"{out}\n"
-    assert Image.open(out).size == ((11 * 9 + 1) * 4, (3 * 9 + 1) * 4)
+    assert Image.open(out).size == ((11 * 9 + 1) * 8, (3 * 9 + 1) * 8)
     out = tmp_path / "clean.png"
     assert run(monkeypatch, "images", "denoise", str(runs["denoising"].path), "--corrupt", "--out", str(out)) == 0
-    assert Image.open(out).size == ((12 * 9 + 1) * 4, (3 * 9 + 1) * 4)
+    assert Image.open(out).size == ((12 * 9 + 1) * 8, (3 * 9 + 1) * 8)
     assert run(monkeypatch, "evaluate", str(runs["pca"].path)) == 0
     assert "denoised psnr" in capsys.readouterr().out
 

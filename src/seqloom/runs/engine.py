@@ -103,7 +103,7 @@ def train_into(
         advice = "that stays as it was; train anew into another --out"
         check_unchanged(folder.config, config, f"the run in {folder.path} cannot go on", advice, may_change)
     else:
-        config = load_config(source.model_dump() if isinstance(source, RunConfig) else source, settings)
+        config = _checked(source, settings)
     processes = Processes.join(config.training.device)
     if kind_named(config.model.kind).needs_torch:
         _ = processes.device  # what is no device is refused before anything is read
@@ -124,6 +124,13 @@ def train_into(
     finally:
         processes.leave()
     return trained
+
+
+def _checked(source: Source, settings: Settings) -> RunConfig:
+    """The configuration with settings on top; one that was checked already, and has none, as it is."""
+    if not isinstance(source, RunConfig):
+        return load_config(source, settings)
+    return load_config(source.model_dump(), settings) if settings else source
 
 
 def fit(folder: RunFolder, config: RunConfig, goes_on: bool, processes: Processes, reporter: Reporter) -> None:
