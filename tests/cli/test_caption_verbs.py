@@ -101,7 +101,7 @@ def test_samples_follow_the_seed_and_go_into_a_file(cli: Cli, run: Path, folder:
 def test_evaluation_of_captions(cli: Cli, run: Path, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     (scores,) = cli("evaluate", run, "--json", "--beam", 1, "--max-length", 6, "--output", out).records
-    assert {"exact match", "BLEU", "ROUGE-L", "perplexity"} <= set(scores)
+    assert {"exact match", "BLEU", "ROUGE-L", "CIDEr-D", "perplexity"} <= set(scores)
     assert len(out.read_text("utf-8").splitlines()) == 12
     (same,) = cli("evaluate", run, "--json", "--beam", 1, "--max-length", 6, "--source", folder).records
     assert same == scores
@@ -121,6 +121,7 @@ def test_mistakes_with_images(cli: Cli, run: Path, folder: Path, tmp_path: Path)
         ("generate", run, "--image", folder / "empty"): "has no PNG or JPEG files",
         ("generate", run, "--image", "scenes:tset"): "scenes have no part 'tset'",
         ("generate", run, "--image", folder / "00.png", "--coverage-penalty", 1): "images have no words",
+        ("generate", run, "--features", "f.safetensors"): "reads images, and no features of them: leave --features out",
         ("score", run): "which is not for `seqloom score`; it is for: evaluate, generate --image",
     }
     for arguments, message in mistakes.items():
@@ -134,3 +135,4 @@ def test_a_text_model_reads_no_image(cli: Cli, folder: Path, corpus_file: Path, 
     outcome = cli("generate", tmp_path / "run", "--image", folder / "00.png")
     assert outcome.code == 2
     assert "is a model of kind 'ngram': it reads no --image" in outcome.error
+    assert cli("generate", tmp_path / "run", "--features", "f.safetensors").error == outcome.error

@@ -432,6 +432,13 @@ CASES += [
         "model.encoder={kind: vit, patch: 4, size: 8, layers: 1, heads: 2}",
         "model.decoder={kind: transformer, size: 8, layers: 1, heads: 2}",
     ),
+    captioner.variant(
+        "captioner-features",
+        "data.features=shades/features.safetensors",
+        "model.encoder={kind: features, size: 8, dropout: 0.1}",
+        arguments={"generate": "--features shades/features.safetensors"},
+    ),
+    captioner.variant("captioner-photographs", "data.size=6", "data.margin=2", "data.flip=true"),
     captioner.variant("captioner-policy", "objective={kind: policy-gradient, reward: cider, samples: 2, longest: 8}"),
 ]
 

@@ -11,6 +11,7 @@ SOURCES = ["the cat sat on the log", "name7 a dog", "x"]
 SHADES = {"black": 0, "grey": 120, "white": 240}
 DESCRIPTIONS = ["white left of black", "grey left of grey"]
 DESCRIBED = np.random.default_rng(0).integers(0, 256, (2, 8, 8), np.uint8)
+FEATURES = np.random.default_rng(0).normal(size=(2, 4, 5))
 
 
 def log_probs_of_texts(trained: Any) -> Any:
@@ -45,16 +46,20 @@ def likeliest_translations(trained: Any) -> Any:
     return trained.generate(SOURCES, n_best=2)
 
 
+def described(trained: Any) -> Any:
+    return DESCRIBED if trained.config.data.features is None else FEATURES
+
+
 def log_probs_of_captions(trained: Any) -> Any:
-    return dict(zip(DESCRIPTIONS, trained.log_prob(DESCRIBED, DESCRIPTIONS), strict=True))
+    return dict(zip(DESCRIPTIONS, trained.log_prob(described(trained), DESCRIPTIONS), strict=True))
 
 
 def captions(trained: Any, seed: int) -> Any:
-    return trained.generate(DESCRIBED, strategy="sample", n_best=2, max_length=9, seed=seed)
+    return trained.generate(described(trained), strategy="sample", n_best=2, max_length=9, seed=seed)
 
 
 def likeliest_captions(trained: Any) -> Any:
-    return trained.generate(DESCRIBED, n_best=2)
+    return trained.generate(described(trained), n_best=2)
 
 
 def log_probs_of_described_images(trained: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from kinds import CASES, Case
 from PIL import Image
 from questions import SHADES
+from safetensors.numpy import save_file
 
 Run = TypeVar("Run")
 
@@ -62,14 +63,18 @@ def write_texts(folder: Path, sentences: Sequence[str]) -> None:
 
 
 def write_shades(folder: Path) -> None:
-    """Images of 8×8 pixels, a shade on the left and another on the right, with captions that say so."""
+    """Images of 8×8 pixels, a shade on the left and another on the right, with captions that say so, and features of
+    four places of each: five pixels of every quarter."""
     folder.mkdir()
     random = np.random.default_rng(0)
-    records = []
+    records, features = [], {}
     for number in range(60):
         left, right = random.choice(list(SHADES), 2)
         pixels = np.repeat([[SHADES[left]] * 4 + [SHADES[right]] * 4], 8, axis=0)
         image = Image.fromarray((pixels + random.integers(0, 15, pixels.shape)).astype(np.uint8))
         image.save(folder / f"{number}.png")
+        quarters = np.asarray(image, np.float32).reshape(2, 4, 2, 4).swapaxes(1, 2).reshape(4, 16)
+        features[f"{number}.png"] = quarters[:, :5] / 255
         records.append(json.dumps({"image": f"{number}.png", "caption": f"{left} left of {right}"}))
     (folder / "captions.jsonl").write_text("\n".join(records), encoding="utf-8")
+    save_file({name: np.ascontiguousarray(each) for name, each in features.items()}, folder / "features.safetensors")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seqloom.config.schema.text import WordText
-from seqloom.data.caption_batches import CaptionStore
+from seqloom.data.caption_batches import AugmentedCaptions, CaptionStore
 from seqloom.data.captions import CaptionedImages
 from seqloom.data.samplers import Shuffled
 from seqloom.data.stream import Stream
@@ -64,3 +64,43 @@ def test_the_references_of_a_caption_are_all_captions_of_its_image(store: Captio
 def test_captions_are_evaluated_in_their_order(store: CaptionStore) -> None:
     numbers = [found.tolist() for found, _ in store.batches(3)]
     assert numbers == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+# ---------------------------------------------------------------------------------------------------- augmentation
+
+
+@pytest.fixture
+def augmented() -> AugmentedCaptions:
+    """Images of 5×6 pixels, no two of which are the same, seen through windows of 3×4."""
+    images = np.arange(5 * 5 * 6, dtype=np.uint8).reshape(5, 5, 6)
+    captions = tuple((name,) for name in NAMES)
+    return AugmentedCaptions(CaptionedImages(images, captions), train_tokenizer(WordText(), NAMES), 2, flip=True)
+
+
+def test_training_sees_every_window_and_its_mirror_image(augmented: AugmentedCaptions) -> None:
+    seen: dict[int, set[bytes]] = {number: set() for number in range(5)}
+    batches = Stream(augmented, Shuffled(5, 5), seed=1)
+    for _ in range(200):
+        batch = next(batches)
+        for number, image in zip(batch.numbers, (batch.images[:, 0] * 255).round().byte().numpy(), strict=True):
+            seen[number].add(image.tobytes())
+    for number, found in seen.items():
+        image = augmented.images[number]
+        windows = [image[top : top + 3, left : left + 4] for top in range(3) for left in range(3)]
+        assert found == {view.tobytes() for window in windows for view in (window, window[:, ::-1])}
+
+
+def test_what_training_sees_follows_from_the_place_alone(augmented: AugmentedCaptions) -> None:
+    one, other = (Stream(augmented, Shuffled(5, 2), seed=3) for _ in range(2))
+    whole = [next(one).images for _ in range(6)]
+    other.seek({"epoch": 1, "index": 1})
+    assert torch.equal(next(other).images, whole[3])
+    different = Stream(augmented, Shuffled(5, 2), seed=4)
+    assert not torch.equal(next(different).images, whole[0])
+
+
+def test_all_else_reads_the_middle(augmented: AugmentedCaptions) -> None:
+    middle = augmented.images[:, 1:4, 1:5]
+    assert np.array_equal((augmented.batch(np.arange(5)).images[:, 0] * 255).round().byte(), middle)
+    assert np.array_equal(augmented.captioned.without(2).images, middle)
+    assert augmented.captioned.without(2).shape == (1, 3, 4)

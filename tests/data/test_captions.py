@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFilter, ImageOps
 
 from seqloom.data import captions as module
+from seqloom.data import images
 from seqloom.data.captions import load_captions, open_pictures_or_scenes
 from seqloom.data.images import fitted
 from seqloom.errors import DataError
@@ -82,6 +83,30 @@ def test_records(tmp_path: Path) -> None:
     assert (found.images[1] == 200).all()
 
 
+@pytest.mark.parametrize(
+    "text", ["a.png#0\tOne\nb#2.png\tThree\na.png#1\tTwo\n", "a.png\tOne\nb#2.png\tThree\na.png\tTwo"]
+)
+def test_a_table_with_tabs(tmp_path: Path, text: str) -> None:
+    for name in ("a.png", "b#2.png"):
+        picture(tmp_path / name, 100, 6, 6)
+    (tmp_path / "mine.tsv").write_text(text, "utf-8")
+    assert load_captions(str(tmp_path / "mine.tsv")).captions == (("One", "Two"), ("Three",))
+
+
+def test_photographs_are_read_and_resized_once(flickr: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
+    opened = []
+    read = images.open_picture
+    monkeypatch.setattr(images, "open_picture", lambda file: opened.append(file.name) or read(file))
+    first = load_captions(str(flickr), size=6, colour=True).images
+    again = load_captions(str(flickr), size=6, colour=True).images
+    assert np.array_equal(first, again)
+    assert len(opened) == 3
+    assert load_captions(str(flickr), size=5, colour=True).shape == (3, 5, 5)
+    picture(flickr / "images" / "0.jpg", 250, 12, 8)  # another picture under the same name
+    assert load_captions(str(flickr), size=6, colour=True).images[0, 3, 3, 0] > 200 > first[0, 3, 3, 0]
+
+
 def test_scenes_by_part_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = module.load_scenes
     monkeypatch.setattr(module, "load_scenes", lambda part: drawn(part, 4))
@@ -138,9 +163,9 @@ def test_two_captions_files_are_too_many(flickr: Path) -> None:
 def test_what_is_nowhere_or_no_captions(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere: no such folder or file; images with captions are `scenes`"):
         load_captions("nowhere")
-    (tmp_path / "a.tsv").write_text("a\tb\n", "utf-8")
-    with pytest.raises(DataError, match=r"a\.tsv is no file of images with captions"):
-        load_captions(str(tmp_path / "a.tsv"))
+    (tmp_path / "a.xml").write_text("a\tb\n", "utf-8")
+    with pytest.raises(DataError, match=r"a\.xml is no file of images with captions"):
+        load_captions(str(tmp_path / "a.xml"))
 
 
 def test_a_damaged_image_is_named(flickr: Path) -> None:
@@ -160,6 +185,15 @@ def test_a_picture_is_cut_in_the_middle_and_not_squeezed() -> None:
     assert (found > 150).all()
     assert fitted(Image.fromarray(wide), 6, 2, colour=True).shape == (2, 6, 3)
     assert np.array_equal(fitted(Image.fromarray(wide), 30, 10, colour=False), wide)
+
+
+@pytest.mark.parametrize("size", [(90, 60), (60, 90), (64, 61)])
+def test_photographs_are_cut_as_pillow_fits_them(size: tuple[int, int]) -> None:
+    """The shorter side becomes as long as asked for, and the middle is cut out."""
+    noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    photograph = Image.fromarray(noise).filter(ImageFilter.GaussianBlur(3))
+    theirs = np.asarray(ImageOps.fit(photograph, (32, 32), Image.Resampling.BILINEAR), int)
+    assert np.abs(fitted(photograph, 32, 32, colour=True) - theirs).max() <= 1
 
 
 def test_pictures_from_files_folders_and_sets(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from seqloom.config.schema.captioner import CnnEncoderConfig, VitEncoderConfig
+from seqloom.config.schema.captioner import CnnEncoderConfig, FeaturesEncoderConfig, VitEncoderConfig
 from seqloom.data.patches import patches
 from seqloom.errors import ConfigError
-from seqloom.nn.image_encoders import CnnEncoder, ImageEncoder, SinusoidalGrid, VitEncoder
+from seqloom.nn.image_encoders import CnnEncoder, FeaturesEncoder, ImageEncoder, SinusoidalGrid, VitEncoder
 from seqloom.nn.image_layers import Shape
 
 
@@ -80,6 +80,21 @@ def test_a_stage_is_two_convolutions_normed_and_rectified() -> None:
         )
     expected = values.flatten(1).T + encoder.positions.weight
     torch.testing.assert_close(encoder(images.unsqueeze(0)).memory[0], expected)
+
+
+@torch.no_grad()
+def test_features_are_normed_and_projected_place_by_place() -> None:
+    torch.manual_seed(0)
+    encoder = FeaturesEncoder(FeaturesEncoderConfig(size=5), (7, 2, 3)).double()
+    for parameter in encoder.parameters():
+        torch.nn.init.normal_(parameter)
+    features = torch.rand(2, 3, 7).double() * 40 + 3  # [rows, columns, size], as files have them
+    memory = encoder(features.permute(2, 0, 1)[None]).memory[0]
+    for place, vector in enumerate(features.flatten(0, 1)):
+        normed = (vector - vector.mean()) / (vector.var(correction=0) + encoder.norm.eps).sqrt()
+        weighed = encoder.norm.weight * normed + encoder.norm.bias
+        expected = encoder.project.weight @ weighed + encoder.project.bias + encoder.positions.weight[place]
+        torch.testing.assert_close(memory[place], expected)
 
 
 def test_an_image_does_not_depend_on_its_neighbours() -> None:

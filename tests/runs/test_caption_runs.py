@@ -138,10 +138,10 @@ def test_images_are_brought_to_the_size_of_the_run(trained: TrainedCaptioner, fo
     with Image.open(folder / "2.png") as picture:
         picture.convert("RGB").resize((80, 80), Image.Resampling.NEAREST).save(tmp_path / "large.png")
         array = np.asarray(picture)
-    assert trained.pixels(tmp_path / "large.png").shape == (1, 40, 40)
-    small = trained.pixels([tmp_path / "large.png"])[0]
-    assert np.corrcoef(small.flatten(), array.flatten())[0, 1] > 0.95
-    assert np.array_equal(trained.pixels(array[None])[0], array)
+    (large,), (small,) = trained.see([tmp_path / "large.png"]), trained.see([folder / "2.png"])
+    assert large.source.shape == (40, 40)
+    assert np.corrcoef(large.source.flatten(), array.flatten())[0, 1] > 0.95
+    assert np.array_equal(small.source, array)
 
 
 def test_attention_is_a_grid_for_every_word(trained: TrainedCaptioner, folder: Path) -> None:

@@ -55,6 +55,12 @@ def generate(
         list[str],
         typer.Option(help="Captioners: an image, a folder of images, an idx file, or scenes:test; may be repeated."),
     ] = [],  # noqa: B006 - typer reads the default, nobody changes it
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Captioners of features: a safetensors file with those of each --image, or of all to caption."
+        ),
+    ] = None,
     output: Annotated[str, typer.Option(help="Where to write; - is stdout.")] = "-",
     strategy: Annotated[
         Literal["greedy", "beam", "sample", "exhaustive"] | None,
@@ -121,6 +127,7 @@ def generate(
       seqloom generate runs/dialogue --prompt "Hi! | Hello, how are you? | Good! And you?"
       seqloom generate runs/dialogue --chat --strategy sample --temperature 0.5
       seqloom generate runs/captioner --image a.png --image b.jpg --attention attention.html
+      seqloom generate runs/captioner-features --features new.safetensors --image a.jpg
     """
     from seqloom.errors import UserError
     from seqloom.kinds import load
@@ -152,11 +159,11 @@ def generate(
     if isinstance(model, Captions):
         if prompt is not None or input is not None or fuse or rerank:
             raise UserError(f"{run} is a captioner: give it --image FILE, and no --prompt, --input, --fuse or --rerank")
-        if not image:
+        if not image and features is None:
             raise UserError(f"{run} is a captioner, and needs an image: give --image FILE")
-        _caption(model, image, out, decoding, prefix, batch_size)
+        _caption(model, model.see(image, features), out, decoding, prefix, batch_size)
         return
-    if image:
+    if image or features is not None:
         raise UserError(
             f"{run} is a model of kind {model.kind!r}: it reads no --image, but --prompt TEXT or --input FILE"
         )
@@ -212,20 +219,20 @@ def _chat(model: Any, decoding: Decoding, prefix: str) -> None:
             typer.echo(said[-1])
 
 
-def _caption(model: Captions, images: list[str], out: Output, decoding: Decoding, prefix: str, batch_size: int) -> None:
-    from seqloom.data.captions import open_pictures_or_scenes
+def _caption(
+    model: Captions, images: Iterator[Any], out: Output, decoding: Decoding, prefix: str, batch_size: int
+) -> None:
     from seqloom.reports.captions import write_image_attention
 
-    named = (picture for source in images for picture in open_pictures_or_scenes(source))
     counted = 0
 
     def describe(batch: list[Any], first: int) -> list[list[Any]]:
         nonlocal counted
         counted += len(batch)
         looks = out.attention is not None and first < DRAWN
-        return model.generate(model.pixels([picture.image for picture in batch]), decoding, first, prefix, looks)
+        return model.generate(batch, decoding, first, prefix, looks)
 
-    maps = out.write(_batches(named, batch_size), describe, name=lambda picture: picture.name)
+    maps = out.write(_batches(images, batch_size), describe, name=lambda image: image.name)
     if out.attention is not None:
         write_image_attention(out.attention, maps[:DRAWN], out.title)
         if counted > DRAWN:

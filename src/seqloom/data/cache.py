@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
 from seqloom.errors import CheckpointError
 from seqloom.files import atomic_folder, checksum, read_sealed, write_sealed
 from seqloom.progress import say
 
 HEADER = "store.json"
+ARRAY = "array.bin"
 FORMAT = 5  # raise when the files of any entry change shape: all are then built anew
 
 About = dict[str, Any]
@@ -60,6 +64,21 @@ def cached(kind: str, recipe: str, fill: Callable[[Path], About]) -> Entry:
         return entry
     folder = _writable(kept) / name  # elsewhere than the cache, this process may have made it before
     return Entry.read(folder) or Entry.write(folder, fill)
+
+
+def cached_array(
+    kind: str, recipe: str, shape: tuple[int, ...], dtype: DTypeLike, rows: Iterable[NDArray[Any]]
+) -> NDArray[Any]:
+    """An array of this shape, mapped from a file: from the cache, or written there row after row."""
+
+    def fill(folder: Path) -> About:
+        with open(folder / ARRAY, "wb") as file:
+            for row in rows:
+                file.write(np.ascontiguousarray(row, dtype).data)
+        return {}
+
+    entry = cached(kind, recipe, fill)
+    return np.memmap(entry.folder / ARRAY, dtype, "c", shape=shape).view(np.ndarray)
 
 
 def cache_folder() -> Path:

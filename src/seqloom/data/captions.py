@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from seqloom.data.corpora import SCENES, check_lasting, missing
-from seqloom.data.images import Images, Picture, fitted, open_pictures, read_pictures
+from seqloom.data.image_features import FeatureFile
+from seqloom.data.images import Images, Picture, fitted, kept_pictures, middle, open_pictures
 from seqloom.data.scenes import load_scenes
 from seqloom.errors import DataError, quoted
 from seqloom.text.reading import is_jsonl, read_columns, read_lines, read_records
 
 FORMATS = (
     "`scenes`, a folder with a captions file (image,caption in captions.txt; or image.jpg#0, tab, caption in "
-    "*.token.txt), or a .jsonl file with image and caption"
+    "*.token.txt), a .jsonl file with image and caption, or a .tsv file of image, tab, caption"
 )
+
+_NUMBERED = re.compile(r"#\d+$")
+Named = TypeVar("Named", str, Path)
 
 Row = tuple[str, str, str]
 """Where a caption stands, the name of its image, and the caption."""
@@ -28,19 +35,27 @@ Row = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class CaptionedImages(Images):
-    """Images with a caption or several each."""
+    """Images, or what another encoder says of them, with a caption or several each."""
 
+    images: NDArray[Any]
+    """As above; or features, which are pictures of many channels: [count, rows, columns, size]."""
     captions: tuple[tuple[str, ...], ...]
     """Of each image."""
 
     def chosen(self, numbers: NDArray[np.integer]) -> CaptionedImages:
         return CaptionedImages(self.images[numbers], tuple(self.captions[number] for number in numbers.tolist()))
 
+    def without(self, margin: int) -> CaptionedImages:
+        """The same without so many pixels of height and width around the middle."""
+        return CaptionedImages(middle(self.images, margin), self.captions) if margin else self
+
 
 def load_captions(source: str, size: int | None = None, colour: bool = False) -> CaptionedImages:
-    """Load `scenes` (or `scenes:valid`, `scenes:test`), a folder, a part of one (`flickr8k:train`), or a .jsonl file.
+    """Load `scenes` (or `scenes:valid`, `scenes:test`), a folder, a part of one (`flickr8k:train`), a .jsonl or .tsv
+    file.
 
-    size: bring all images to so many pixels in width and height. Without, they must have one size already.
+    size: bring all images to so many pixels in width and height: the shorter side becomes as long, and the middle is
+    cut out. Without, they must have one size already.
     colour: three channels; without, grey. Scenes are grey, and stay so.
 
     A part of a folder is what is listed in its file `*PARTImages.txt`, as Flickr8k has them. Files that a record or a
@@ -53,33 +68,63 @@ def load_captions(source: str, size: int | None = None, colour: bool = False) ->
             images if size is None else np.stack([fitted(Image.fromarray(each), size, size, False) for each in images]),
             tuple((caption,) for caption in captions),
         )
+    folder, rows = caption_rows(source)
+    by_file = _grouped(source, rows, _in_folder(folder))
+    return CaptionedImages(kept_pictures(list(by_file), size, colour), tuple(map(tuple, by_file.values())))
+
+
+def load_featured(source: str, features: str) -> CaptionedImages:
+    """The captions of a source, as above, with the features of their images; no image is looked for."""
+    if source.partition(":")[0] == SCENES and not Path(SCENES).exists():
+        raise DataError(f"{source} are drawn when they are needed, and have no files to name features after")
+    by_name = _grouped(source, caption_rows(source)[1], lambda _, name: name)
+    try:
+        return CaptionedImages(FeatureFile(features).stacked(list(by_name)), tuple(map(tuple, by_name.values())))
+    except DataError as error:
+        raise error.located("data.features") from error
+
+
+def caption_rows(source: str) -> tuple[Path, Iterator[Row]]:
+    """The folder of a source, and its captions."""
+    name, _, part = source.partition(":")
     path = Path(source)
     if path.is_file():
-        if not is_jsonl(path):
-            raise DataError(f"{source} is no file of images with captions: give {FORMATS}")
-        folder, rows = path.parent, _records(path)
-    else:
-        folder = path if path.is_dir() else Path(name)
-        check_lasting(path)
-        if not folder.is_dir():
-            raise missing(source, f"no such folder or file; images with captions are {FORMATS}")
-        rows = _folder(folder, "" if path.is_dir() else part)
-    by_file = _by_file(rows, folder)
-    if not by_file:
-        raise DataError(f"{source} has no captions")
-    return CaptionedImages(read_pictures(list(by_file), size, colour), tuple(map(tuple, by_file.values())))
+        if is_jsonl(path):
+            return path.parent, _records(path)
+        if path.name.removesuffix(".gz").endswith(".tsv"):
+            return path.parent, _table(path)
+        raise DataError(f"{source} is no file of images with captions: give {FORMATS}")
+    folder = path if path.is_dir() else Path(name)
+    check_lasting(path)
+    if not folder.is_dir():
+        raise missing(source, f"no such folder or file; images with captions are {FORMATS}")
+    return folder, _folder(folder, "" if path.is_dir() else part)
 
 
-def _by_file(rows: Iterable[Row], folder: Path) -> dict[Path, list[str]]:
-    """The captions of each image, which lies in a folder or in one of those in it (`Images`, `Flicker8k_Dataset`)."""
-    places = [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
-    captions: dict[Path, list[str]] = {}
+def _grouped(source: str, rows: Iterable[Row], image: Callable[[str, str], Named]) -> dict[Named, list[str]]:
+    """The captions of each image, which is found by where it is named, and its name."""
+    captions: dict[Named, list[str]] = {}
     for where, name, caption in rows:
-        file = next((place / name for place in places if _is_file(place / name)), None)
-        if file is None:
-            raise DataError(f"{where}: there is no image {quoted(name)} in {folder}, nor in a folder in it")
-        captions.setdefault(file, []).append(caption)
+        captions.setdefault(image(where, name), []).append(caption)
+    if not captions:
+        raise DataError(f"{source} has no captions")
     return captions
+
+
+def _in_folder(folder: Path) -> Callable[[str, str], Path]:
+    """Finds the files of images in a folder or in one of those in it (`Images`, `Flicker8k_Dataset`)."""
+    places = [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
+
+    @cache
+    def file(name: str) -> Path | None:
+        return next((place / name for place in places if _is_file(place / name)), None)
+
+    def found(where: str, name: str) -> Path:
+        if (there := file(name)) is None:
+            raise DataError(f"{where}: there is no image {quoted(name)} in {folder}, nor in a folder in it")
+        return there
+
+    return found
 
 
 def _is_file(path: Path) -> bool:
@@ -136,9 +181,9 @@ def _listed(folder: Path, part: str) -> set[str]:
 
 
 def _table(path: Path) -> Iterator[Row]:
-    """Lines `image.jpg#0`, tab, caption."""
+    """Lines `image.jpg#0` or `image.jpg`, tab, caption."""
     for where, image, caption in read_columns(path, "image#0", "caption"):
-        yield where, image.partition("#")[0], caption
+        yield where, _NUMBERED.sub("", image), caption
 
 
 def _commas(path: Path) -> Iterator[Row]:

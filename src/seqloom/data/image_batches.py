@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seqloom.data.batch import Batch, Numbers
+from seqloom.data.image_features import Features
 from seqloom.data.images import ImageSet
 from seqloom.data.samplers import Shuffled
 from seqloom.data.stream import Examples, Place, Stream
@@ -81,9 +82,11 @@ def all_batches(images: ImageSet, batch_size: int, values: Values) -> Iterator[I
         yield examples.drawn(np.arange(first, min(first + batch_size, len(images))), random)
 
 
-def as_floats(pixels: NDArray[np.uint8]) -> Tensor:
-    """Images [rows, height, width], colours last if any, as [rows, channels, height, width] from 0 to 1."""
-    return _channels_first(torch.from_numpy(pixels).float().div_(LEVELS))
+def as_floats(pixels: NDArray[np.uint8] | Features) -> Tensor:
+    """Images [rows, height, width], colours last if any, as [rows, channels, height, width] from 0 to 1; features,
+    which are pictures of any numbers, as they are."""
+    values = torch.from_numpy(pixels).float()
+    return _channels_first(values.div_(LEVELS) if pixels.dtype == np.uint8 else values)
 
 
 def _channels_first(images: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -9,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from seqloom.data.cache import cached_array
 from seqloom.data.corpora import find, resolve
 from seqloom.errors import DataError
 from seqloom.text.reading import open_bytes, room_for
@@ -214,7 +216,30 @@ def read_pictures(files: Sequence[Path], size: int | None = None, colour: bool |
     size: the pixels in width and height that all are brought to; without, they must have one size already.
     colour: three channels, or grey; without, three if any of the files has colours.
     """
-    # Headers first, so that sizes are known to agree before the one array that holds everything is made.
+    width, height, colour = _agreed(files, size, colour)
+    pixels = np.empty(_shape(len(files), width, height, colour), np.uint8)
+    for index, file in enumerate(files):
+        pixels[index] = fitted(open_picture(file), width, height, colour)
+    return pixels
+
+
+def kept_pictures(files: Sequence[Path], size: int | None, colour: bool) -> NDArray[np.uint8]:
+    """The same, mapped from the cache: photographs by the thousand need no memory, and are read and resized once."""
+    stamps = [(str(file.resolve()), (about := file.stat()).st_size, about.st_mtime_ns) for file in files]
+    recipe = json.dumps([stamps, size, colour])
+    width, height, colour = _agreed(files, size, colour)
+    rows = (fitted(open_picture(file), width, height, colour) for file in files)
+    return cached_array("pictures", recipe, _shape(len(files), width, height, colour), np.uint8, rows)
+
+
+def _shape(count: int, width: int, height: int, colour: bool) -> tuple[int, ...]:
+    return (count, height, width, 3) if colour else (count, height, width)
+
+
+def _agreed(files: Sequence[Path], size: int | None, colour: bool | None) -> tuple[int, int, bool]:
+    """Width, height and colour of the one array that holds all pictures; no more is read of them than must be."""
+    if size is not None and colour is not None:
+        return size, size, colour
     headers = [_header(file) for file in files]
     width, height = headers[0][0] if size is None else (size, size)
     for file, (own, _) in zip(files, headers, strict=True):
@@ -225,15 +250,12 @@ def read_pictures(files: Sequence[Path], size: int | None = None, colour: bool |
             )
     if colour is None:
         colour = any(mode not in GREY_MODES for _, mode in headers)
-    pixels = np.empty((len(files), height, width, 3) if colour else (len(files), height, width), np.uint8)
-    for index, file in enumerate(files):
-        pixels[index] = fitted(open_picture(file), width, height, colour)
-    return pixels
+    return width, height, colour
 
 
 def fitted(picture: Image.Image, width: int, height: int, colour: bool) -> NDArray[np.uint8]:
     """The largest part of these proportions in the middle of a picture, at this size: [height, width], or
-    [height, width, 3] in colour."""
+    [height, width, 3] in colour. For a square, this is the shorter side brought to its size, and the middle cut out."""
     picture = picture.convert("RGB" if colour else "L")
     if picture.size == (width, height):
         return np.asarray(picture)
@@ -241,6 +263,12 @@ def fitted(picture: Image.Image, width: int, height: int, colour: bool) -> NDArr
     left, top = (picture.width - scale * width) / 2, (picture.height - scale * height) / 2
     box = (left, top, left + scale * width, top + scale * height)
     return np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR, box=box))
+
+
+def middle(pixels: NDArray[Any], margin: int) -> NDArray[Any]:
+    """What is in the middle of images [count, height, width, ...]: `margin` pixels less in height and width."""
+    height, width = (side - margin for side in pixels.shape[1:3])
+    return pixels[:, margin // 2 : margin // 2 + height, margin // 2 : margin // 2 + width]
 
 
 def stretched(picture: Image.Image, width: int, height: int, colour: bool) -> NDArray[np.uint8]:

@@ -15,7 +15,7 @@ from seqloom.config import RunConfig
 from seqloom.config.schema.data import CaptionData, ImageData, LabelledData, PairData, TaggedData, TextData
 from seqloom.config.schema.text import RunText, TextConfig, WhitespaceText
 from seqloom.data.cache import About, cached
-from seqloom.data.captions import CaptionedImages, load_captions
+from seqloom.data.captions import CaptionedImages, load_captions, load_featured
 from seqloom.data.corpus import Corpus
 from seqloom.data.image_format import ImageFormat
 from seqloom.data.images import Images, ImageSet, load_images, look
@@ -279,29 +279,36 @@ class CaptionMaterials:
 
 def prepare_captions(config: RunConfig, tokenizer: Tokenizer | None = None) -> CaptionMaterials:
     """Read the images with their captions, train a tokeniser on those of training unless one is given, and encode."""
-    from seqloom.data.caption_batches import CaptionStore
+    from seqloom.data.caption_batches import AugmentedCaptions, CaptionStore
 
     images = captioned_images(config.data)
     tokenizer = tokenizer or _caption_tokenizer(config, images.train)
-    train, valid = (CaptionStore(each, tokenizer) for each in (images.train, images.valid))
-    return CaptionMaterials(tokenizer, ImageFormat(images.train.shape), train, valid)
+    data: CaptionData = config.data
+    train = CaptionStore(images.train, tokenizer)
+    if data.margin or data.flip:
+        train = AugmentedCaptions(images.train, tokenizer, data.margin, data.flip)
+    return CaptionMaterials(tokenizer, ImageFormat(images.valid.shape), train, CaptionStore(images.valid, tokenizer))
 
 
 def captioned_images(data: CaptionData) -> Split[CaptionedImages]:
-    """Training and validation images; when no others are named, some of the training images are held out, with all
-    their captions."""
-    return _split_images(data, partial(open_captions, data))
+    """Training images, with `data.margin`, and validation images; when no others are named, some of the training images
+    are held out, with all their captions."""
+    images = _split_images(data, partial(open_captions, data))
+    return Split(images.train, images.valid.without(data.margin))
 
 
 def held_out_captions(data: CaptionData, source: str | None = None) -> CaptionedImages:
     """The images of `source` with their captions; without one, the test or validation images."""
     named = source if source is not None else data.test
-    return open_captions(data, named) if named is not None else captioned_images(data).valid
+    return captioned_images(data).valid if named is None else open_captions(data, named).without(data.margin)
 
 
 def open_captions(data: CaptionData, source: str) -> CaptionedImages:
-    """Images with captions by their name, in the size and the channels of the configuration."""
-    return load_captions(source, data.size, data.colour)
+    """Images with captions by their name: in the size and the channels of the configuration, and its margin around
+    them, or as the features that it names."""
+    if data.features is not None:
+        return load_featured(source, data.features)
+    return load_captions(source, None if data.size is None else data.size + data.margin, data.colour)
 
 
 def _caption_tokenizer(config: RunConfig, train: CaptionedImages) -> Tokenizer:

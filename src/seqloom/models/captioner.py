@@ -12,7 +12,7 @@ from seqloom.models.conditional import Conditional
 from seqloom.nn import Embedding
 from seqloom.nn.build import build_decoder
 from seqloom.nn.encoders import Encoding
-from seqloom.nn.image_encoders import CnnEncoder, ImageEncoder, VitEncoder
+from seqloom.nn.image_encoders import build_image_encoder
 from seqloom.nn.image_layers import Shape
 from seqloom.nn.output import OutputLayout, build_output
 
@@ -21,18 +21,16 @@ class Captioner(Conditional):
     """p(y | x) of a caption y given an image x (Vinyals et al. 2015, https://arxiv.org/abs/1411.4555; with attention
     over the places of the image, Xu et al. 2015, https://arxiv.org/abs/1502.03044).
 
-    Sources are images [batch, channels, height, width] from 0 to 1.
+    Sources are images [batch, channels, height, width] from 0 to 1, or features, which are pictures of many channels.
     """
 
     def __init__(
         self, config: CaptionerConfig, shape: Shape, vocabulary_size: int, layout: OutputLayout | None = None
     ) -> None:
-        """For images of a shape; `layout`: as for `build_output`."""
+        """For images or features of a shape; `layout`: as for `build_output`."""
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.encoder: ImageEncoder = (
-            CnnEncoder(config.encoder, shape) if config.encoder.kind == "cnn" else VitEncoder(config.encoder, shape)
-        )
+        self.encoder = build_image_encoder(config.encoder, shape)
         self.embedding = Embedding(config.embedding, vocabulary_size)
         self.decoder = build_decoder(config.decoder, config.embedding.size, self.encoder.output_size)
         matrix = self.embedding.weight

@@ -7,7 +7,12 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from seqloom.config.schema.captioner import CnnEncoderConfig, VitEncoderConfig
+from seqloom.config.schema.captioner import (
+    CnnEncoderConfig,
+    FeaturesEncoderConfig,
+    ImageEncoderConfig,
+    VitEncoderConfig,
+)
 from seqloom.data.patches import patches
 from seqloom.errors import ConfigError
 from seqloom.nn.dropout import Dropout
@@ -37,7 +42,7 @@ class SinusoidalGrid(Positions):
         return inputs + self.waves
 
 
-def grid_positions(config: CnnEncoderConfig | VitEncoderConfig, rows: int, columns: int, size: int) -> Positions:
+def grid_positions(config: ImageEncoderConfig, rows: int, columns: int, size: int) -> Positions:
     """Where each place of a grid is, for vectors of `size`: one learned vector for each, or waves."""
     if config.positions == "learned":
         return LearnedPositions(size, rows * columns)
@@ -55,12 +60,12 @@ class ImageEncoder(nn.Module, ABC):
 
     def forward(self, images: Tensor) -> Encoding:
         """images [batch, channels, height, width] from 0 to 1 -> their encoding; no place is padding."""
-        memory = self.read(2 * images - 1)
+        memory = self.read(images)
         return Encoding(memory, memory.new_ones(memory.shape[:2], dtype=torch.bool), memory.mean(1))
 
     @abstractmethod
     def read(self, images: Tensor) -> Tensor:
-        """images [batch, channels, height, width] from -1 to 1 -> [batch, places, output_size]."""
+        """images [batch, channels, height, width] -> [batch, places, output_size]."""
 
 
 class CnnEncoder(ImageEncoder):
@@ -85,7 +90,7 @@ class CnnEncoder(ImageEncoder):
         self.dropout = Dropout(config.dropout)
 
     def read(self, images: Tensor) -> Tensor:
-        features = self.stages(images).flatten(2).transpose(1, 2)  # [batch, places, channels]
+        features = self.stages(2 * images - 1).flatten(2).transpose(1, 2)  # [batch, places, channels]
         return self.positions.embed(self.dropout(features), 0)
 
 
@@ -117,4 +122,34 @@ class VitEncoder(TransformerReader, ImageEncoder):
 
     def read(self, images: Tensor) -> Tensor:
         everything = View(None, causal=False, rotation=None)
-        return self.see(self.embed(patches(images, self.patch), 0), everything)
+        return self.see(self.embed(patches(2 * images - 1, self.patch), 0), everything)
+
+
+class FeaturesEncoder(ImageEncoder):
+    """What another encoder says of each place of an image, brought to another size: W norm(x) + b + P, where norm is
+    that of a layer (Ba et al. 2016): features of all kinds then come in one magnitude.
+
+    Features are pictures of many channels: their shape is size, rows and columns.
+    """
+
+    def __init__(self, config: FeaturesEncoderConfig, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        channels, rows, columns = shape
+        self.grid = rows, columns
+        self.output_size = config.size
+        self.norm = nn.LayerNorm(channels)
+        self.dropout = Dropout(config.dropout)
+        self.project = nn.Linear(channels, config.size)
+        self.positions = grid_positions(config, rows, columns, config.size)
+
+    def read(self, images: Tensor) -> Tensor:
+        features = self.norm(images.flatten(2).transpose(1, 2))
+        return self.positions.embed(self.project(self.dropout(features)), 0)
+
+
+def build_image_encoder(config: ImageEncoderConfig, shape: Shape) -> ImageEncoder:
+    """The encoder of a configuration, for images or features of a shape."""
+    if isinstance(config, FeaturesEncoderConfig):
+        return FeaturesEncoder(config, shape)
+    return CnnEncoder(config, shape) if isinstance(config, CnnEncoderConfig) else VitEncoder(config, shape)

@@ -158,6 +158,10 @@ class TrainedConditional(Trained, ComparesWithReferences):
     def held_out(self, files: Any = None) -> HeldOut:
         """The examples of files, or the run's test or validation examples."""
 
+    def own_scores(self, outputs: list[str], references: list[list[str]]) -> dict[str, Scored]:
+        """Figures of this kind of texts, beside those of all."""
+        return {}
+
     @hinted(Decoding)
     def evaluate(
         self,
@@ -180,7 +184,7 @@ class TrainedConditional(Trained, ComparesWithReferences):
         held_out = self.held_out(source)
         sources, references = held_out.sources[:limit], held_out.references[:limit]
         outputs = [several[0].text for several in self.generate(sources, Decoding.of(decoding, options))]
-        scores = text_scores(outputs, references, tokenize, bleu_weights)
+        scores = text_scores(outputs, references, tokenize, bleu_weights) | self.own_scores(outputs, references)
         perplexity = target_likelihood(self.model, held_out.batches).perplexity
         words = self.target_tokenizer
         signature = self.signed(f"tokenizer {words.kind}", f"vocabulary {words.size}", self.scored)

@@ -196,8 +196,8 @@ class Captions(Capability):
         """How captions become tokens."""
 
     @abstractmethod
-    def pixels(self, images: Any) -> Pixels:
-        """Images as the model reads them."""
+    def see(self, images: Any = (), features: Any = None) -> Iterator[Any]:
+        """Images by their names, as the model reads them; some models read features that a file has of them."""
 
     @abstractmethod
     def generate(

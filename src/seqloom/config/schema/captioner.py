@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from seqloom.config.schema.data import CaptionData
 from seqloom.config.schema.language import EmbeddingConfig
 from seqloom.config.schema.seq2seq import DecoderConfig, RecurrentDecoderConfig, WritingConfig
 from seqloom.config.schema.transformer import InnerActivation, TransformerShape
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 
 class CnnEncoderConfig(Schema):
@@ -37,7 +40,18 @@ class VitEncoderConfig(TransformerShape):
     """How the network learns where a patch is: a vector for each, or waves down and across."""
 
 
-ImageEncoderConfig = Annotated[CnnEncoderConfig | VitEncoderConfig, Field(discriminator="kind")]
+class FeaturesEncoderConfig(Schema):
+    kind: Literal["features"] = "features"
+    """What another encoder says of each place (`data.features`): each vector normed and projected."""
+    size: Size = 256
+    """Size of the memory."""
+    dropout: Probability = 0.0
+    """Dropout on the features, before they are projected."""
+    positions: Literal["learned", "sinusoidal"] = "learned"
+    """How the decoder learns where a place is: a vector for each, or waves down and across."""
+
+
+ImageEncoderConfig = Annotated[CnnEncoderConfig | VitEncoderConfig | FeaturesEncoderConfig, Field(discriminator="kind")]
 
 
 class CaptionerConfig(WritingConfig):
@@ -49,3 +63,11 @@ class CaptionerConfig(WritingConfig):
     embedding: EmbeddingConfig = EmbeddingConfig()
     """Of the captions' words."""
     decoder: DecoderConfig = RecurrentDecoderConfig()
+
+    def check(self, run: RunConfig) -> None:
+        super().check(run)
+        if (self.encoder.kind == "features") != (run.data.features is not None):
+            raise ValueError(
+                "model.encoder.kind=features reads the file that data.features names, and no other encoder does: "
+                "set both, or neither"
+            )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from seqloom.config.schema.base import DataPart, Fraction, Positive, Probability, Size, Times
 
@@ -153,13 +155,33 @@ class CaptionData(PictureData):
     """Images with captions, for captioners and for what draws images from text."""
     train: str = "scenes"
     """`scenes` (real digits and clothes put together, with sentences that say what stands where), a folder with a
-    captions file as that of Flickr8k, a part of one (`flickr8k:train`), or a .jsonl file with the keys image and
-    caption."""
+    captions file as that of Flickr8k, a part of one (`flickr8k:train`), a .jsonl file with the keys image and caption,
+    or a .tsv file of image, tab, caption."""
     valid_fraction: Fraction = 0.05
     """How many of the training images are held out, with all their captions, when `valid` is not given."""
     size: Size | None = None
-    """Bring all images to so many pixels in width and height, cut to squares; as they are, when not given."""
+    """Bring all images to so many pixels in width and height: the shorter side becomes as long, and the middle is cut
+    out. As they are, when not given."""
     colour: bool = False
     """Read colours; without, brightness alone."""
+    margin: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Keep images so many pixels larger than `size`: training cuts windows of that size out of them at random, and
+    everything else reads the middle."""
+    flip: bool = False
+    """Mirror half of the images in training, chosen anew each time; not where captions tell left from right."""
+    features: str | None = None
+    """A safetensors file of what another encoder says of each image, under the name of its file: [size], [places, size]
+    or [rows, columns, size]. They are read in place of the images, by `model.encoder.kind: features`."""
     batch_size: Size = 100
     """Captions in a batch, each with its image; under torchrun, over all processes together."""
+
+    def check_keys(self) -> None:
+        if self.margin and self.size is None:
+            raise ValueError("margin is what images have around the middle of a size: set size too, or margin to 0")
+        if self.features is not None and (self.size or self.colour or self.margin or self.flip):
+            raise ValueError("features are read in place of images: leave size, colour, margin and flip out")
+
+    def check_pixels(self) -> None:
+        """Raise a ValueError where a model must have the images as they are."""
+        if self.features is not None or self.margin or self.flip:
+            raise ValueError("data.features, data.margin and data.flip are for captioners: leave them out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,9 @@ from seqloom.config.schema.language import EmbeddingConfig
 from seqloom.config.schema.latent import Activation
 from seqloom.config.schema.objectives import ElboObjective, ImportanceObjective
 from seqloom.config.schema.seq2seq import EncoderConfig, RecurrentEncoderConfig
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 
 class TextToImageConfig(ModelPart):
@@ -47,3 +50,6 @@ class TextToImageConfig(ModelPart):
     def check_keys(self) -> None:
         if self.channels[-1] % self.heads:
             raise ValueError(f"heads: {self.heads} heads cannot share {self.channels[-1]} channels equally")
+
+    def check(self, run: RunConfig) -> None:
+        run.data.check_pixels()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from seqloom.config.schema.base import Size
 from seqloom.config.schema.data import CaptionData
@@ -14,6 +14,9 @@ from seqloom.config.schema.seq2seq import (
     RecurrentEncoderConfig,
     TransformerDecoderConfig,
 )
+
+if TYPE_CHECKING:
+    from seqloom.config.schema.run import RunConfig
 
 
 class TextToPatchesConfig(ConditionalConfig):
@@ -31,3 +34,7 @@ class TextToPatchesConfig(ConditionalConfig):
     """What reads the sentence."""
     decoder: DecoderConfig = TransformerDecoderConfig(size=128, layers=3, positions="relative")
     """What writes the codes, row after row; it is told the row and the column of each."""
+
+    def check(self, run: RunConfig) -> None:
+        super().check(run)
+        run.data.check_pixels()
