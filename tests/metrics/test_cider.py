@@ -53,6 +53,12 @@ def test_scores_are_those_of_the_formula() -> None:
     )
 
 
+def test_scores_are_those_of_pycocoevalcap() -> None:
+    """Its version 1.2 gave these of the same words."""
+    found = TextCider(REFERENCES).scores(TEXTS, REFERENCES)
+    assert found.tolist() == pytest.approx([2.606537437673406, 1.3225874942106044, 1.1751823154970658], abs=1e-12)
+
+
 def test_texts_are_split_without_punctuation_and_capitals() -> None:
     marked = [[each.capitalize() + " ." for each in several] for several in REFERENCES]
     found = TextCider(marked).scores([text.upper() + "!" for text in TEXTS], marked)
