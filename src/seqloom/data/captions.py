@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seqloom.data.corpora import SCENES, check_lasting, missing
-from seqloom.data.image_features import FeatureFile
 from seqloom.data.images import Images, Picture, fitted, kept_pictures, middle, open_pictures
 from seqloom.data.scenes import load_scenes
 from seqloom.errors import DataError, quoted
@@ -75,6 +74,8 @@ def load_captions(source: str, size: int | None = None, colour: bool = False) ->
 
 def load_featured(source: str, features: str) -> CaptionedImages:
     """The captions of a source, as above, with the features of their images; no image is looked for."""
+    from seqloom.data.image_features import FeatureFile  # with torch, which others need not wait for
+
     if source.partition(":")[0] == SCENES and not Path(SCENES).exists():
         raise DataError(f"{source} are drawn when they are needed, and have no files to name features after")
     by_name = _grouped(source, caption_rows(source)[1], lambda _, name: name)
