@@ -192,6 +192,13 @@ def test_every_page_is_in_the_navigation() -> None:
 # ------------------------------------------------------------------------------------------------------ complete
 
 
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md", "docs/index.md"])
+def test_every_page_is_on_the_lists_of_pages(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = {path.name for path in DOCS.glob("*.md")} - {"index.md"}
+    assert not {name for name in named if not re.search(rf"\]\((docs/)?{re.escape(name)}\)", text)}
+
+
 def test_every_verb_has_a_section() -> None:
     verbs = {command.name or command.callback.__name__ for command in app.registered_commands}
     verbs |= {group.name for group in app.registered_groups}
