@@ -142,7 +142,7 @@ def test_a_wrong_form_is_met_with_the_right_one(option: str, value: str, cli: Cl
 def test_a_run_that_is_not_there_is_named(option: str, cli: Cli, run: Path) -> None:
     done = cli("generate", run, option, "missing:0.5")
     assert done.code == 2
-    assert done.error == "missing is not a run folder: there is no run.json in it"
+    assert done.error == "missing is not a run folder: there is no such folder"
 
 
 def test_a_run_of_other_tokens_cannot_be_fused_and_the_way_out_is_shown(

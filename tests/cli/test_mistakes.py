@@ -127,6 +127,15 @@ def test_an_unknown_preset_is_met_with_a_suggestion(cli: Cli, place: Path) -> No
     assert not list(place.iterdir())
 
 
+def test_a_key_that_is_typed_as_an_option_is_set(cli: Cli) -> None:
+    said = "no such option: --batch-size (did you mean --set data.batch_size=...?); see seqloom train --help"
+    assert cli("train", "lstm", "--batch-size", "8").error == said
+
+
+def test_what_was_typed_is_repeated_as_it_was(cli: Cli) -> None:
+    assert "(Once Upon)" in cli("generate", "runs/lstm", "Once Upon").error
+
+
 def test_broken_yaml_is_named_with_its_line(cli: Cli, tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("training:\n  steps: [3\n")
@@ -137,7 +146,7 @@ def test_broken_yaml_is_named_with_its_line(cli: Cli, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("verb", [("stats",), ("compare", "rnn", "--data")])
+@pytest.mark.parametrize("verb", [("stats",), ("compare",), ("compare", "rnn", "--data")])
 def test_a_missing_file_is_a_mistake_in_other_verbs_too(verb: tuple[str, ...], cli: Cli, place: Path) -> None:
     more = ("--out", place / "out", "--quiet") if verb[0] == "compare" else ()
     done = cli(*verb, "missing.txt", *more)
@@ -168,10 +177,10 @@ def test_resume_must_say_which_run(cli: Cli, tiny: list[str], place: Path, monke
 @pytest.mark.parametrize("verb", ["generate", "score", "evaluate", "inspect"])
 def test_a_folder_that_is_no_run_is_named(verb: str, cli: Cli, place: Path) -> None:
     arguments = ("inspect", "gradients") if verb == "inspect" else (verb,)
-    for folder in (place, place / "missing"):
+    for folder, why in ((place, "run.json in it"), (place / "missing", "such folder")):
         done = cli(*arguments, folder)
         assert done.code == 2
-        assert done.error == f"{folder} is not a run folder: there is no run.json in it"
+        assert done.error == f"{folder} is not a run folder: there is no {why}"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,9 @@ def test_without_a_verb_it_explains_itself() -> None:
     done = subprocess.run(SEQLOOM, capture_output=True, text=True)
     assert "quickstart" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    listed = (done.stdout + done.stderr).partition("Commands:")[2]
+    assert "wherever a file does." in " ".join(listed.split())  # whole sentences
+    assert "..." not in listed
 
 
 def test_a_reader_that_goes_away_is_no_accident(run: Path) -> None:

@@ -53,6 +53,22 @@ def test_several_runs_are_a_table_and_one_that_is_damaged_is_named(cli: Cli, run
     assert [line.split()[1] for line in done.out.splitlines()] == ["kind", "language", "language"]
 
 
+def test_runs_of_comparisons_are_found_from_above(
+    cli: Cli, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    alone, compared = Path("runs/alone"), Path("runs/my ladder/lstm")
+    shutil.copytree(run, alone)
+    shutil.copytree(run, compared)
+    shutil.copytree(run, alone / "kept")  # what a run keeps is none of its own
+    records = cli("show", "--json").records
+    assert [record["run"] for record in records] == [str(alone), str(compared)]
+    assert records[1]["commands"][0] == "seqloom evaluate 'runs/my ladder/lstm'"
+    assert cli("generate", "runs").error == f"runs holds 2 runs: {alone}, {compared}; name one"
+    missing = "lsmt is not a run folder: there is no such folder"
+    assert cli("generate", "lsmt").error == f"{missing} (did you mean {compared}?)"
+
+
 def test_a_folder_without_runs_is_named(cli: Cli, tmp_path: Path) -> None:
     done = cli("show", tmp_path)
     assert done.code == 2
@@ -66,6 +82,10 @@ def test_every_command_that_is_offered_exists(verb: str) -> None:
     known = {option for parameter in tree()[name].params for option in parameter.opts}
     assert {word for word in words if word.startswith("--")} <= known
     assert {option for option in verb.split() if option.startswith("--")} <= set(USES.get(verb, "").split())
+
+
+def test_examples_stand_on_lines_of_their_own_in_the_help() -> None:
+    assert not [name for name, verb in tree().items() if "\\b" in verb.help or "\b\nExamples:" not in verb.help]
 
 
 def test_every_verb_that_prints_has_json() -> None:
@@ -82,7 +102,7 @@ def test_the_version_has_a_short_option(cli: Cli) -> None:
     [
         ("trian lstm", "no such command 'trian' (did you mean 'train'?); see seqloom --help"),
         ("train", "name a model: seqloom train lstm --data my.txt; seqloom presets lists them"),
-        ("stats", "missing argument 'file'; see seqloom stats --help"),
+        ("stats", "missing argument 'FILE'; see seqloom stats --help"),
         ("score runs/x --device", "option '--device' requires an argument; see seqloom score --help"),
         ("generate runs/x --beam 0", "--beam: input should be greater than or equal to 1; see seqloom generate --help"),
         ("words neighbors x y", "no such command 'neighbors' (did you mean 'neighbours'?); see seqloom words --help"),

@@ -77,6 +77,7 @@ def verbs(place: Place, out: Path) -> dict[str, list[Any]]:
         "compare": ["rnn", "average", "--data", place.text, *short[2:], "--out", out / "compared", "-q"],
         "stats": [place.text],
         "anneal": ["petersen", "--sweeps", 2],
+        "plan": ["four-by-three"],
         "export": [place.ngram, out / "a.arpa", "--to", "arpa"],
         "import": [place.words, "--from", "word2vec", "--out", out / "imported"],
         "words neighbours": [place.words, "dog"],
@@ -171,6 +172,7 @@ ANOTHER = {
     "images arithmetic": [["3", "1"], ["3", "-"], ["-", "3"], ["3", "*", "1"], ["boot", "-", "3"], ["3", "-", "99"]],
     "interpolate": [["a"], ["a", "b", "c"]],
     "images draw": [[""]],
+    "plan": [["--discount", "2"], ["--slip", "often"]],
 }
 """What may follow a run, and is wrong."""
 WRONG_RUNS = {

@@ -43,7 +43,7 @@ def anneal(
     A cut parts the nodes of a graph in two; it weighs what the edges between both sides weigh together. The energy of
     a state is minus the weight of its cut.
 
-    \\b
+    \b
     Examples:
       seqloom anneal graph.tsv --out cut.png
       seqloom anneal random:100:300 --sweeps 2000 --json

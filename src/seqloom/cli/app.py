@@ -109,7 +109,7 @@ app.add_typer(presets.app, name="presets")
 app.command()(corpora.corpora)
 app.command()(completion.completion)
 
-WITHOUT_MODELS = (completion.completion, stats.stats, corpora.corpora, presets.copy, importing.import_file)
+WITHOUT_MODELS = (completion.completion, stats.stats, plan.plan, corpora.corpora, presets.copy, importing.import_file)
 for verbs in (app, words.app, images.app, inspect.app, presets.app):
     for command in verbs.registered_commands:
         if command.callback is not None and command.callback not in WITHOUT_MODELS:

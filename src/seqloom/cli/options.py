@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar, cast
 import typer
 
 from seqloom.cli import completion
+from seqloom.cli.program import Group
 from seqloom.progress import be_quiet, passing_reporter, say, watching
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ Beam = Annotated[int, typer.Option(min=1, max=HELD, help="Width of the beam.")]
 
 class Verbs(typer.Typer):
     """Verbs that belong together. Every one can be told to be quiet."""
+
+    def __init__(self, *, cls: type[Group] = Group, **options: Any) -> None:
+        super().__init__(cls=cls, **options)
 
     def command(self, *args: Any, **options: Any) -> Callable[[Action], Action]:
         """Add a verb."""

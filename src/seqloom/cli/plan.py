@@ -45,7 +45,7 @@ def plan(
     A walk ends on + and on -, each with its reward. Value and policy iteration know all probabilities, q-learning
     finds out by walking.
 
-    \\b
+    \b
     Examples:
       seqloom plan four-by-three --out values.svg
       seqloom plan cliff --slip 0 --step -1 --bad -100 --method q-learning

@@ -43,7 +43,12 @@ def copy(
     target: Annotated[Path | None, typer.Argument(help="The file to write; NAME.yaml when not given.")] = None,
     json: Json = False,
 ) -> None:
-    """Write a preset out as a YAML file."""
+    """Write a preset out as a YAML file.
+
+    \b
+    Examples:
+      seqloom presets copy lstm mine.yaml
+    """
     from seqloom.config import copy_preset
 
     target = target or Path(f"{name}.yaml")
@@ -59,7 +64,12 @@ def show(
     name: Annotated[str, typer.Argument(help="A preset or a configuration file.", autocompletion=completion.presets)],
     json: Json = False,
 ) -> None:
-    """The whole configuration, defaults included."""
+    """The whole configuration, defaults included.
+
+    \b
+    Examples:
+      seqloom presets show lstm
+    """
     import yaml
 
     from seqloom.config import load_config

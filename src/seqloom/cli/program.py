@@ -25,7 +25,16 @@ Plugins = Annotated[
 ]
 
 
-class Program(TyperGroup):
+class Group(TyperGroup):
+    """Verbs whose list says what each one does in a whole sentence, over as many lines as that takes."""
+
+    def format_commands(self, context: Any, formatter: Any) -> None:
+        verbs = [(name, self.get_command(context, name)) for name in self.list_commands(context)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.get_short_help_str(1000)) for name, verb in verbs if verb])
+
+
+class Program(Group):
     """The tree of verbs. A verb or an option that does not exist is told as every other mistake: in one line."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
@@ -44,10 +53,22 @@ def _told_as_ours(verb: str) -> Iterator[None]:
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group of verbs alone: its help is the answer
             raise
-        said = re.sub(r"\.? (Did you mean.*\?)$", r" (\1)", error.format_message().rstrip("."))
+        said = _as_setting(error) or error.format_message().rstrip(".")
+        said = re.sub(r"\.? (Did you mean.*\?)$", r" (\1)", said)
         said = re.sub(r"^Invalid value for '(.+?)': (Value error, )?", r"\1: ", said)
-        said = re.sub(r"(^|\(|: )[A-Z](?=[a-z])", lambda begin: begin[0].lower(), said)
+        said = re.sub(r"(^|\((?=Did|Possible)|^\S+: )[A-Z](?=[a-z])", lambda begin: begin[0].lower(), said)
         raise UserError(f"{said}; see {error.ctx.command_path if error.ctx else verb} --help") from None
+
+
+def _as_setting(error: Any) -> str | None:
+    """For an option that is none, where a key of the configuration has its name: how that is set."""
+    name = getattr(error, "option_name", "")
+    if not error.ctx or not any("--set" in parameter.opts for parameter in error.ctx.command.params):
+        return None
+    from seqloom.config.loading import known_keys
+
+    keys = [key for key in known_keys({}) if key.rpartition(".")[2] == name.lstrip("-").replace("-", "_")]
+    return f"no such option: {name} (did you mean --set {keys[0]}=...?)" if keys else None
 
 
 def with_plugins(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,9 +23,9 @@ def show(
 ) -> None:
     """What a run is, how good and how large it is, what it learned from, and the commands that use it.
 
-    Of a folder that holds several runs side by side: one line for each. With --json, one object for each run: {"run",
-    "kind", "parts", "description", "state", "parameters", "bytes", "data", "figures", "plugins", "seqloom",
-    "commands"}, or {"run", "error"} where one of several cannot be opened.
+    Of a folder that holds several runs, or comparisons of several: one line for each. With --json, one object for each
+    run: {"run", "kind", "parts", "description", "state", "parameters", "bytes", "data", "figures", "plugins",
+    "seqloom", "commands"}, or {"run", "error"} where one of several cannot be opened.
 
     \b
     Examples:
@@ -35,13 +35,14 @@ def show(
     """
     import seqloom.kinds  # noqa: F401 - which makes them known
     from seqloom.errors import SeqloomError
-    from seqloom.runs.overview import not_a_run, overview, runs_in
+    from seqloom.runs.folder import RunFolder
+    from seqloom.runs.overview import not_a_run, overview
 
     if (run / "run.json").is_file():
         found = overview(run)
         print_json(asdict(found)) if json else _tell(found)
         return
-    several = runs_in(run)
+    several = RunFolder(run).runs_inside
     if not several:
         raise not_a_run(run)
     told: list[Overview] = []

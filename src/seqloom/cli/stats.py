@@ -17,7 +17,7 @@ ORDERS = {1: "unigrams", 2: "bigrams", 3: "trigrams"}
 
 
 def stats(
-    file: Annotated[str, typer.Argument(help="A text file or the name of a bundled corpus.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A text file or the name of a bundled corpus.")],
     unit: Annotated[
         Literal["auto", "line", "paragraph", "file"], typer.Option(help="What counts as one text.")
     ] = "auto",

@@ -144,6 +144,8 @@ def _find(name: str) -> Path:
         return Path(name)
     if Path(name).is_dir():
         raise ConfigError(f"{name!r} is a folder, not a configuration: name a model, and data with --data")
+    if Path(name).suffix or len(Path(name).parts) > 1:
+        raise ConfigError(f"{name}: no such file or folder")
     raise ConfigError(f"{name!r} is neither a preset nor a configuration file{did_you_mean(name, preset_names())}")
 
 

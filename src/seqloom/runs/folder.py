@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import IO, Any, Literal
@@ -96,8 +97,9 @@ class RunFolder:
 
     @property
     def runs_inside(self) -> list[Path]:
-        """The runs in this folder, where it is that of a comparison."""
-        return sorted(file.parent for file in self.path.glob(f"*/{MANIFEST}"))
+        """The runs in this folder, and in the folders of comparisons in it."""
+        found = sorted(file.parent for depth in ("*", "*/*") for file in self.path.glob(f"{depth}/{MANIFEST}"))
+        return [run for run in found if not (run.parent / MANIFEST).is_file()]
 
     def check_there(self) -> None:
         """Refuse a folder that holds no run; where runs lie in it, name them."""
@@ -105,9 +107,16 @@ class RunFolder:
             return
         runs = self.runs_inside
         if not runs:
-            raise CheckpointError(f"{self.path} is not a run folder: there is no {MANIFEST} in it")
+            why = f"there is no {MANIFEST} in it" if self.path.exists() else f"there is no such folder{self._meant}"
+            raise CheckpointError(f"{self.path} is not a run folder: {why}")
         listed = ", ".join(map(str, runs[:MOST_NAMED])) + (", ..." if len(runs) > MOST_NAMED else "")
         raise CheckpointError(f"{self.path} holds {len(runs)} run{'s' * (len(runs) > 1)}: {listed}; name one")
+
+    @property
+    def _meant(self) -> str:
+        """A hint for a misspelt folder: the run of a similar name beside it, or in `runs`."""
+        runs = {run.name: run for place in (Path("runs"), self.path.parent) for run in RunFolder(place).runs_inside}
+        return "".join(f" (did you mean {runs[name]}?)" for name in get_close_matches(self.path.name, runs, n=1))
 
     @classmethod
     def unused(cls, name: str) -> RunFolder:

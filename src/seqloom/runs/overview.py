@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,9 @@ def overview(path: str | Path) -> Overview:
     files = [file for file in folder.path.rglob("*") if file.is_file()]
     plugins = "".join(f" --plugin {home}.py" for home in dict.fromkeys(manifest.plugins.values()))
     going_on = (
-        [f"seqloom train {folder.config_file} --resume --out {path}{plugins}"] if manifest.state != "finished" else []
+        [shlex.join(["seqloom", "train", str(folder.config_file), "--resume", "--out", str(path)]) + plugins]
+        if manifest.state != "finished"
+        else []
     )
     verbs = ["evaluate", *model.verbs] if model is not None else []
     figures = TrainingLog.of(folder.path).best
@@ -86,11 +89,6 @@ def overview(path: str | Path) -> Overview:
     )
 
 
-def runs_in(path: str | Path) -> list[Path]:
-    """The runs that lie side by side in a folder."""
-    return sorted(file.parent for file in Path(path).glob(f"*/{MANIFEST}"))
-
-
 def not_a_run(path: str | Path) -> CheckpointError:
     """The error that a folder is neither a run nor holds some."""
     return CheckpointError(f"{path} is not a run folder, and holds none: there is no {MANIFEST} in it, nor below it")
@@ -99,7 +97,7 @@ def not_a_run(path: str | Path) -> CheckpointError:
 def command(verb: str, path: str | Path) -> str:
     """How a verb is called with a run."""
     words = " ".join(word for word in verb.split() if not word.startswith("--"))
-    return f"seqloom {words} {path} {USES.get(verb, '')}".rstrip()
+    return f"seqloom {words} {shlex.quote(str(path))} {USES.get(verb, '')}".rstrip()
 
 
 def _is_data(key: str) -> bool:
