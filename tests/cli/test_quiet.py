@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from typer.main import get_command
+from thirty_mistakes import tree
 
-from seqloom.cli.app import app
 from seqloom.cli.options import print_scores
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.training import read_metrics
@@ -20,13 +19,7 @@ Cli = Callable[..., Any]
 
 
 def test_every_verb_can_be_told_to_be_quiet() -> None:
-    commands, without = [get_command(app)], []
-    while commands:
-        command = commands.pop()
-        below = list(getattr(command, "commands", {}).values())
-        commands += below
-        if not below and not any("-q" in parameter.opts for parameter in command.params):
-            without.append(command.name)
+    without = [name for name, verb in tree().items() if not any("-q" in parameter.opts for parameter in verb.params)]
     assert without == []
 
 

@@ -85,6 +85,16 @@ class Verbs(typer.Typer):
 
         return added
 
+    def callback(self, *, invoke_without_command: bool = False, **options: Any) -> Callable[[Action], Action]:
+        """What is called before a verb; without one too, it is a verb itself."""
+        add = super().callback(invoke_without_command=invoke_without_command, **options)
+
+        def added(before: Action) -> Action:
+            add(_hushable(before) if invoke_without_command else before)
+            return before
+
+        return added
+
 
 def _hushable(verb: Action) -> Action:
     """A verb with the option --quiet."""

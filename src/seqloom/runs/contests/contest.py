@@ -154,4 +154,5 @@ def machine() -> str:
     import torch
 
     processor = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
-    return f"{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    threads = torch.get_num_threads()
+    return f"{processor}, {threads} thread{'s' * (threads > 1)}, torch {torch.__version__}"
