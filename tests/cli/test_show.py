@@ -66,13 +66,14 @@ def test_runs_of_comparisons_are_found_from_above(
     assert records[1]["commands"][0] == "seqloom evaluate 'runs/my ladder/lstm'"
     assert cli("generate", "runs").error == f"runs holds 2 runs: {alone}, {compared}; name one"
     missing = "lsmt is not a run folder: there is no such folder"
-    assert cli("generate", "lsmt").error == f"{missing} (did you mean {compared}?)"
+    for verb in ("generate", "show"):
+        assert cli(verb, "lsmt").error == f"{missing} (did you mean {compared}?)"
 
 
 def test_a_folder_without_runs_is_named(cli: Cli, tmp_path: Path) -> None:
     done = cli("show", tmp_path)
     assert done.code == 2
-    assert done.error.startswith(f"{tmp_path} is not a run folder, and holds none")
+    assert done.error.startswith(f"{tmp_path} is not a run folder: there is no run.json in it")
 
 
 @pytest.mark.parametrize("verb", sorted({capability.verb for capability in CAPABILITIES}))
@@ -102,6 +103,7 @@ def test_the_version_has_a_short_option(cli: Cli) -> None:
     [
         ("trian lstm", "no such command 'trian' (did you mean 'train'?); see seqloom --help"),
         ("train", "name a model: seqloom train lstm --data my.txt; seqloom presets lists them"),
+        ("completion", "missing argument 'bash|zsh|fish': one of bash, zsh, fish; see seqloom completion --help"),
         ("stats", "missing argument 'FILE'; see seqloom stats --help"),
         ("score runs/x --device", "option '--device' requires an argument; see seqloom score --help"),
         ("generate runs/x --beam 0", "--beam: input should be greater than or equal to 1; see seqloom generate --help"),

@@ -54,6 +54,7 @@ def _told_as_ours(verb: str) -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group of verbs alone: its help is the answer
             raise
         said = _as_setting(error) or error.format_message().rstrip(".")
+        said = re.sub(r"\.\s+Choose from:\s*", ": one of ", said)
         said = re.sub(r"\.? (Did you mean.*\?)$", r" (\1)", said)
         said = re.sub(r"^Invalid value for '(.+?)': (Value error, )?", r"\1: ", said)
         said = re.sub(r"(^|\((?=Did|Possible)|^\S+: )[A-Z](?=[a-z])", lambda begin: begin[0].lower(), said)

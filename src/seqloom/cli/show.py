@@ -36,7 +36,7 @@ def show(
     import seqloom.kinds  # noqa: F401 - which makes them known
     from seqloom.errors import SeqloomError
     from seqloom.runs.folder import RunFolder
-    from seqloom.runs.overview import not_a_run, overview
+    from seqloom.runs.overview import overview
 
     if (run / "run.json").is_file():
         found = overview(run)
@@ -44,7 +44,7 @@ def show(
         return
     several = RunFolder(run).runs_inside
     if not several:
-        raise not_a_run(run)
+        RunFolder(run).check_there()
     told: list[Overview] = []
     failure: SeqloomError | None = None
     for path in several:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seqloom.errors import CheckpointError
 from seqloom.runs.engine import load
-from seqloom.runs.folder import MANIFEST, RunFolder
+from seqloom.runs.folder import RunFolder
 from seqloom.runs.log import TrainingLog
 
 USES = {
@@ -87,11 +86,6 @@ def overview(path: str | Path) -> Overview:
         manifest.seqloom,
         going_on + [command(verb, path) + plugins for verb in verbs],
     )
-
-
-def not_a_run(path: str | Path) -> CheckpointError:
-    """The error that a folder is neither a run nor holds some."""
-    return CheckpointError(f"{path} is not a run folder, and holds none: there is no {MANIFEST} in it, nor below it")
 
 
 def command(verb: str, path: str | Path) -> str:
