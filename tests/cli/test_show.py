@@ -105,6 +105,7 @@ def test_the_version_has_a_short_option(cli: Cli) -> None:
         ("train", "name a model: seqloom train lstm --data my.txt; seqloom presets lists them"),
         ("completion", "missing argument 'bash|zsh|fish': one of bash, zsh, fish; see seqloom completion --help"),
         ("stats", "missing argument 'FILE'; see seqloom stats --help"),
+        ("presets show", "missing argument 'NAME'; see seqloom presets show --help"),
         ("score runs/x --device", "option '--device' requires an argument; see seqloom score --help"),
         ("generate runs/x --beam 0", "--beam: input should be greater than or equal to 1; see seqloom generate --help"),
         ("words neighbors x y", "no such command 'neighbors' (did you mean 'neighbours'?); see seqloom words --help"),

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -48,6 +49,17 @@ def verbs(command: object, *before: str) -> list[list[str]]:
     """The names of all commands, of groups those inside them too."""
     inside = getattr(command, "commands", {}).items()
     return [list(before), *(line for name, below in inside for line in verbs(below, *before, name))]
+
+
+def helps(command: Any) -> list[str]:
+    """The help texts of a command and of all inside it."""
+    return [command.help or "", *(text for below in getattr(command, "commands", {}).values() for text in helps(below))]
+
+
+def test_examples_stand_line_by_line_in_every_help() -> None:
+    found = helps(typer.main.get_command(app))
+    assert sum("\bExamples:" in text.replace("\b\n", "\b") for text in found) > 20
+    assert not [text for text in found if "\\b" in text]  # a mark that click would print
 
 
 def test_no_help_waits_for_anything() -> None:

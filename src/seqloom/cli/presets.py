@@ -39,8 +39,10 @@ def presets(context: typer.Context, json: Json = False) -> None:
 
 @app.command()
 def copy(
-    name: Annotated[str, typer.Argument(help="A preset.", autocompletion=completion.presets)],
-    target: Annotated[Path | None, typer.Argument(help="The file to write; NAME.yaml when not given.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A preset.", autocompletion=completion.presets)],
+    target: Annotated[
+        Path | None, typer.Argument(metavar="TARGET", help="The file to write; NAME.yaml when not given.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Write a preset out as a YAML file.
@@ -61,7 +63,9 @@ def copy(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A preset or a configuration file.", autocompletion=completion.presets)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A preset or a configuration file.", autocompletion=completion.presets)
+    ],
     json: Json = False,
 ) -> None:
     """The whole configuration, defaults included.

@@ -13,7 +13,7 @@ from seqloom.cli.options import Json, typed
 
 
 def quickstart(
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Your own text, or a bundled corpus.")] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="Your own text, or a bundled corpus.")] = None,
     data: Annotated[str | None, typer.Option(help="The same.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/quickstart"),
     seeds: Seeds = 1,
