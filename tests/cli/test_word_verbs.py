@@ -121,7 +121,7 @@ def test_a_run_is_trained_evaluated_and_exported(cli, tmp_path: Path) -> None:
     (figures,) = cli("evaluate", run, "--source", text, "--json").records
     assert "skip-gram; 5 negatives" in figures["loss"]["signature"]
     assert cli("export", run, "--to", "word2vec-binary", out).out.strip() == str(out)
-    assert cli("import", out, "--from", "word2vec-binary", "--out", tmp_path / "back").code == 0
+    assert cli("import", out, "--out", tmp_path / "back").code == 0  # it sees what file that is
     for where in (run, out, tmp_path / "back"):
         (record,) = cli("words", "neighbours", where, "king", "--json").records
         assert len(record["neighbours"]) == 7

@@ -53,9 +53,19 @@ def read_word2vec(path: Path) -> WordVectors:
     return WordVectors(words, vectors)
 
 
+def is_word2vec(path: Path) -> bool:
+    """Whether a file begins as word2vec's do, with two numbers alone in their line."""
+    with open_bytes(path) as file:
+        return _are_two_numbers(file.readline(HEADER).split())
+
+
+def _are_two_numbers(fields: list[bytes]) -> bool:
+    return len(fields) == 2 and all(field.isdigit() for field in fields)
+
+
 def _header(path: Path, file: BufferedReader) -> tuple[int, int]:
     fields = file.readline(HEADER).split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+    if not _are_two_numbers(fields):
         raise DataError(f"{path}, line 1: a word2vec file begins with two numbers, how many words and how long vectors")
     count, size = map(int, fields)
     if not count or not size:
