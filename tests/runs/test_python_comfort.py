@@ -44,6 +44,8 @@ def test_a_misspelt_option_gets_a_hint_and_all_stand_in_the_signature(model: Any
         model.generate(["the"], temprature=0.5)
     with pytest.raises(TypeError, match=r"sample takes no argument 'sede'.*'seed'"):
         model.sample(1, sede=3)
+    with pytest.raises(TypeError, match=r"full_scores takes no argument 'base' \(known: bos, eos, text\)"):
+        model.full_scores("the", base=10)
     with pytest.raises(TypeError, match=r"train takes no argument 'setings'.*'settings'"):
         seqloom.train("ngram", setings={})
     for method in (model.generate, model.sample):

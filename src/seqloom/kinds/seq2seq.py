@@ -270,6 +270,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         encoded = self._encoded_pairs(sources, targets)
         return self.pair_scores(encoded) if bos and eos else self._scored_targets(encoded, bos, eos).scores()
 
+    @hinted()
     def full_scores(self, source: str, target: str, bos: bool = True, eos: bool = True) -> list[TokenScore]:
         """log p of each token of a target given those before it and its source; `eos` as for `score`."""
         return self._full_scores([source], [target], bos, eos)[0]

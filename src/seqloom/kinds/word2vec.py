@@ -26,6 +26,7 @@ from seqloom.data.materials import (
 )
 from seqloom.data.store import TokenStore
 from seqloom.errors import ConfigError, DataError, UserError
+from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.words import word_analogies, word_similarity
 from seqloom.models.ngram.parallel import cores
@@ -85,6 +86,7 @@ class TrainedWordVectors(Trained, HasWordVectors):
 
         return torch.device("cpu")
 
+    @hinted()
     def neighbours(self, word: str | Floats, n: int = 10) -> Near:
         """As `WordVectors.neighbours`."""
         return self.vectors.neighbours(word, n)
@@ -93,6 +95,7 @@ class TrainedWordVectors(Trained, HasWordVectors):
         """As `WordVectors.analogy`."""
         return self.vectors.analogy(a, b, c, n)
 
+    @hinted()
     def most_similar(self, positive: str | Sequence[str] = (), negative: str | Sequence[str] = (), n: int = 10) -> Near:
         """As `WordVectors.most_similar`."""
         return self.vectors.most_similar(positive, negative, n)

@@ -81,6 +81,7 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         """
         return self._scored_tokens(listed(texts), bos, eos).scores()
 
+    @hinted()
     def full_scores(self, text: str, bos: bool = True, eos: bool = True) -> list[TokenScore]:
         """log p of each token of a text given those before it; `bos` and `eos` as for `score`."""
         return self.token_lines([text], "", 1, bos, eos)[0]
