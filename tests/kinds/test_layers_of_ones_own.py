@@ -71,7 +71,7 @@ def test_its_settings_are_typed_and_its_layer_begins_as_they_say(run: Path, plug
 def test_it_is_scored_generated_reported_and_compared_like_any_other(
     run: Path, plugin: Path, settings: list[str], cli: Cli, tmp_path: Path
 ) -> None:
-    assert "decay" in (run / "report.html").read_text(encoding="utf-8")
+    assert f"generate {run} --prompt ... --plugin my_layers.py" in (run / "report.html").read_text(encoding="utf-8")
     with_it = ("--plugin", plugin)
     assert cli("generate", run, "--prompt", "the cat", "--max-length", 3, *with_it).out.startswith("the cat")
     (score, _) = cli("score", run, "--json", *with_it, stdin="the cat sat\n").records

@@ -47,9 +47,8 @@ def train(
       seqloom train runs/mine --set objective.kind=policy-gradient --set objective.reward=rouge-l
       torchrun --nproc-per-node 2 -m seqloom train lstm
     """
-    from seqloom.kinds import kind_named
     from seqloom.kinds import train as train_run
-    from seqloom.runs.log import TrainingLog, headline
+    from seqloom.runs.log import TrainingLog, commands, headline
     from seqloom.training import reporter
 
     named = sources or []
@@ -69,4 +68,4 @@ def train(
         unit = best.get("unit", "tokens")
         speed = f"{best['tokens_per_second']:,.0f} {unit}/s"
         typer.echo(f"{model.path}: {best['tokens']:,} {unit} in {best['seconds']:.1f} s ({speed})")
-    say(f"next: seqloom {kind_named(model.kind).next_step.format(run=model.path)}")
+    say(f"next: {commands(model)[0][1]}")

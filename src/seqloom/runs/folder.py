@@ -237,12 +237,17 @@ class RunFolder:
         if not self.finished and self.weights_file.is_file():
             check_seal(self.weights_file)
 
+    @property
+    def plugin_options(self) -> str:
+        """What every command with this run ends with: the plugins that it asks for."""
+        return "".join(f" --plugin {_plugin_argument(home)}" for home in dict.fromkeys(self.manifest.plugins.values()))
+
     def check_plugins(self) -> None:
         """Refuse a run that has something of a plugin which nobody registered: a run never imports code by itself."""
         known = known_kinds()
         for kind, home in self.manifest.plugins.items():
             if kind not in known:
-                plugin = home if "." in home else f"{home}.py"
+                plugin = _plugin_argument(home)
                 raise CheckpointError(
                     f"the run in {self.path} asks for the plugin {home!r}, which has its {kind!r}: give it again with "
                     f"--plugin {plugin} (in Python: load(..., plugins=[{plugin!r}]), or import it first)"
@@ -322,6 +327,11 @@ def _copy(source: RunFolder, target: Path) -> None:
         shutil.copyfile(source.path / name, target / name)
     for run in source.inner:
         _copy(run, target / run.path.relative_to(source.path))
+
+
+def _plugin_argument(home: str) -> str:
+    """What `--plugin` takes, by the module that registered something."""
+    return home if "." in home else f"{home}.py"
 
 
 def _are_texts(plugins: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from seqloom.config import RunConfig
 from seqloom.reports.numbers import MISSING, compact, duration, rounded
+from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import kind_named
 from seqloom.runs.trained import Trained
 from seqloom.training import read_metrics
@@ -102,8 +103,8 @@ def commands(trained: Trained) -> list[tuple[str, str]]:
         todo.append(("Train it for twice as long", again))
     if kind.contest is not None:
         todo.append(("Compare it with another model on the same data", f"compare {run} PRESET"))
-    verbs = ", ".join(["evaluate", *trained.verbs])
-    return [*((what, f"seqloom {command}") for what, command in todo), ("All that it is for", verbs)]
+    verbs, plugins = ", ".join(["evaluate", *trained.verbs]), RunFolder(trained.path).plugin_options
+    return [*((what, f"seqloom {command}{plugins}") for what, command in todo), ("All that it is for", verbs)]
 
 
 def training_files(config: RunConfig) -> str:

@@ -64,7 +64,7 @@ def overview(path: str | Path) -> Overview:
     unlearned = manifest.state != "finished" and not folder.weights_file.is_file()
     model = None if unlearned else load(path, "cpu", checksums=False)
     files = [file for file in folder.path.rglob("*") if file.is_file()]
-    plugins = "".join(f" --plugin {home}.py" for home in dict.fromkeys(manifest.plugins.values()))
+    plugins = folder.plugin_options
     going_on = (
         [shlex.join(["seqloom", "train", str(folder.config_file), "--resume", "--out", str(path)]) + plugins]
         if manifest.state != "finished"
