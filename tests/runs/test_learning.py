@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,19 @@ def test_a_run_begins_with_the_weights_and_words_of_another(start: Path, tmp_pat
     before, after = (load_weights(folder / "model.safetensors") for folder in (start, run))
     assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
     assert (run / "assets" / "tokenizer.json").read_bytes() == (start / "assets" / "tokenizer.json").read_bytes()
+
+
+def test_what_it_begins_with_is_measured_once(start: Path, tmp_path: Path, cli: Callable) -> None:
+    options = [word for setting in (*REWARDED, *STEPS) for word in ("--set", setting)]
+    done = cli("train", start, *options, "--no-report", "--out", tmp_path / "run")
+    said = [line for line in done.err.splitlines() if "as it begins" in line]
+    assert len(said) == 1
+    perplexity = seqloom.load(start, "cpu").figures()["perplexity"].value
+    assert f"step 0: valid_loss {math.log(perplexity):.4g}  valid_perplexity {perplexity:.4g}  valid_bleu" in said[0]
+    assert f"{tmp_path / 'run'}: validation reward" in done.out
+    again = cli("train", "--resume", "--out", tmp_path / "run", "--set", "training.steps=6", "--no-report")
+    assert again.code == 0
+    assert "as it begins" not in again.err
 
 
 def test_what_it_learned_fits_no_other_model(start: Path, tmp_path: Path) -> None:

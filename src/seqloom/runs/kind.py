@@ -66,6 +66,7 @@ class Kind(ABC, Generic[Data, Kept, Result]):
     trained: type[Result]
     """What `load` gives back."""
     headlines: ClassVar[dict[str, str]] = {
+        "valid_reward": "validation reward {:.4g}",
         "valid_accuracy": "validation accuracy {:.2f} %",
         "valid_perplexity": "validation perplexity {:.2f}",
         "valid_loss": "validation loss {:.4f}",

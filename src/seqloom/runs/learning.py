@@ -42,11 +42,11 @@ def learning(
     config, model = work.config, work.model
     objective = build_objective(config.objective, Context(tokenizer, texts, corpus, judge))
     rewarded = isinstance(objective, Rewarded)
-    decides = config.training.best
+    decides, taught = config.training.best, config.start is not None
     if decides == "auto":
         decides = "reward" if rewarded else "loss"
     if not rewarded and decides == "loss":
-        return Steps(model, objective, batches, validate, config.training)
+        return Steps(model, objective, batches, validate, config.training, taught=taught)
     prompt = config.objective.prompt if rewarded else PROMPT
 
     def validate_by_writing() -> Figures:
@@ -61,7 +61,9 @@ def learning(
                 work.reporter.say(warning)
         return figures
 
-    return Steps(model, objective, batches, validate_by_writing, config.training, decides=f"valid_{decides}")
+    return Steps(
+        model, objective, batches, validate_by_writing, config.training, decides=f"valid_{decides}", taught=taught
+    )
 
 
 def judge(run: str) -> Judge:

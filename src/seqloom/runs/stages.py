@@ -47,6 +47,8 @@ class Steps(Stage):
     """What its validation loss is called while it goes on, where people have a name for it."""
     decides: str = "valid_loss"
     """The figure of a validation that says which weights are best: of losses the lowest, of others the highest."""
+    taught: bool = False
+    """Whether the model begins with what another run learned, which is measured before the first step."""
 
     def trainer(self, folder: Path, processes: Processes, reporter: Reporter) -> Trainer:
         """What makes the steps."""
@@ -59,7 +61,8 @@ class Steps(Stage):
         from seqloom.training import load_model_weights, load_weights
 
         trainer = self.trainer(folder, processes, reporter)
-        trainer.resume()
+        if not trainer.resume() and self.taught:
+            trainer.measure()
         trainer.fit()
         load_model_weights(self.model, load_weights(folder / WEIGHTS), str(folder / WEIGHTS))
 

@@ -168,6 +168,10 @@ class Trainer:
                 raise Interrupted(f"interrupted: saved at step {step}", number)
         self.reporter.say(self._ending() or "")
 
+    def measure(self) -> None:
+        """Say how good the model is before it learns."""
+        self.reporter.say(f"step {self.progress.step}: {self._listed(self._figures())}  (as it begins)")
+
     def rehearse(self, seconds: float = 0.5) -> float:
         """About how many seconds `fit` will take, by a few steps and a validation. The model has learned something by
         then, and is to be thrown away."""
@@ -380,9 +384,12 @@ class Trainer:
         if journal:
             moment = {"step": self.progress.step, "tokens": self.progress.tokens, "seconds": self.progress.seconds}
             journal.write({**moment, **figures, **({"best": True} if improved else {})})
+        best = "  (best so far)" if improved else ""
+        self.reporter.say(f"step {self.progress.step}: {self._listed(figures)}{best}")
+
+    def _listed(self, figures: dict[str, float]) -> str:
         names = {"valid_loss": self.loss}
-        listed = "  ".join(f"{names.get(name, name)} {value:.4g}" for name, value in figures.items())
-        self.reporter.say(f"step {self.progress.step}: {listed}" + ("  (best so far)" if improved else ""))
+        return "  ".join(f"{names.get(name, name)} {value:.4g}" for name, value in figures.items())
 
     def _finish(self, journal: Journal | None) -> None:
         """Checkpoint averaging, when asked for: keep the mean of the last checkpoints if it validates better."""
