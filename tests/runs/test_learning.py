@@ -51,6 +51,8 @@ def test_what_it_begins_with_is_measured_once(start: Path, tmp_path: Path, cli: 
     perplexity = seqloom.load(start, "cpu").figures()["perplexity"].value
     assert f"step 0: valid_loss {math.log(perplexity):.4g}  valid_perplexity {perplexity:.4g}  valid_bleu" in said[0]
     assert f"{tmp_path / 'run'}: validation reward" in done.out
+    spoilt = ["--set", "training.steps=1", "--set", "training.optimizer.learning_rate=1", "--set", "training.best=loss"]
+    assert "(best so far, but it began better)" in cli("train", start, *spoilt, "--out", tmp_path / "spoilt").err
     again = cli("train", "--resume", "--out", tmp_path / "run", "--set", "training.steps=6", "--no-report")
     assert again.code == 0
     assert "as it begins" not in again.err

@@ -102,7 +102,7 @@ class Trainer:
         if config.averaging.kind == "checkpoints":  # what is averaged must be there, and not depend on the clock
             self.checkpoint_every = config.checkpoint_every or self.validate_every
             keep = max(keep, config.averaging.last)
-        self._saved_at, self._warned = -math.inf, False
+        self._saved_at, self._warned, self._begun_with = -math.inf, False, math.inf
         self.progress = Progress()
         self.checkpoints = CheckpointFolder(folder / CHECKPOINTS, keep, self.checkpoint_every)
         self.throughput = Throughput(model, processes.device)  # before sharding changes the parameters
@@ -169,8 +169,10 @@ class Trainer:
         self.reporter.say(self._ending() or "")
 
     def measure(self) -> None:
-        """Say how good the model is before it learns."""
-        self.reporter.say(f"step {self.progress.step}: {self._listed(self._figures())}  (as it begins)")
+        """Say how good the model is before it learns, and later where it became worse."""
+        figures = self._figures()
+        self._begun_with = self._deciding(figures)
+        self.reporter.say(f"step {self.progress.step}: {self._listed(figures)}  (as it begins)")
 
     def rehearse(self, seconds: float = 0.5) -> float:
         """About how many seconds `fit` will take, by a few steps and a validation. The model has learned something by
@@ -384,7 +386,8 @@ class Trainer:
         if journal:
             moment = {"step": self.progress.step, "tokens": self.progress.tokens, "seconds": self.progress.seconds}
             journal.write({**moment, **figures, **({"best": True} if improved else {})})
-        best = "  (best so far)" if improved else ""
+        worse = ", but it began better" if self.progress.best_loss > self._begun_with else ""
+        best = f"  (best so far{worse})" if improved else ""
         self.reporter.say(f"step {self.progress.step}: {self._listed(figures)}{best}")
 
     def _listed(self, figures: dict[str, float]) -> str:
