@@ -144,6 +144,7 @@ def test_no_step_is_made_when_the_time_was_over(tiny: list[str], tmp_path: Path)
     seqloom.train("lstm", [], tmp_path / "run", resume=True, reporter=heard)
     assert read_metrics(tmp_path / "run") == before
     assert heard.last.startswith("stopped: the time is over")
+    assert any("counts from the first step, and this run has had 0.117" in line for line in heard.lines)
     seqloom.train("lstm", ["training.minutes=0.12"], tmp_path / "run", resume=True)
     assert read_metrics(tmp_path / "run")[-1]["step"] == 8
 

@@ -129,6 +129,9 @@ class Trainer:
         """Train to the end, or until interrupted; exact resuming goes through `resume` first."""
         journal = Journal(self.folder, self.progress.step, self.config.tensorboard) if self.processes.main else None
         seconds = 60 * (self.config.minutes or math.inf) - self.progress.seconds
+        if seconds <= 0:
+            had = f"this run has had {self.progress.seconds / 60:.3g}"
+            self.reporter.say(f"training.minutes counts from the first step, and {had}: set it to more to go on")
         self.reporter.start("training", self.progress.step, self.total_steps, max(0.0, seconds))
         try:
             with Interrupts() as interrupts:
