@@ -18,7 +18,7 @@ import yaml
 
 from seqloom.cli import main
 from seqloom.cli.app import app
-from seqloom.config import listed_settings, load_config, preset_names
+from seqloom.config import RunConfig, listed_settings, load_config, preset_names
 from seqloom.data.corpus import Corpus
 from seqloom.data.scenes import load_scenes
 from seqloom.runs.engine import train_into
@@ -124,7 +124,8 @@ def test_what_a_page_shows_runs(
 def short_config(source, settings=()):
     """A configuration as asked for, but for two steps of small batches."""
     config = load_config(source, settings)
-    if isinstance(source, dict) and not settings:  # of a comparison, or of a run: it was shortened before
+    if isinstance(source, dict) and len(source) == len(RunConfig.model_fields) and not settings:
+        # Complete, so it is that of a comparison or of a run, and was shortened before.
         return config
     return load_config(
         source, [*listed_settings(settings), *TINY, *SHORT[config.data.kind], *FEW.get(config.model.kind, [])]
