@@ -46,7 +46,7 @@ def test_several_runs_are_a_table_and_one_that_is_damaged_is_named(cli: Cli, run
     assert first["run"] == str(tmp_path / "a")
     assert "is not what was written" in second["error"]
     assert (third["state"], third["parameters"]) == ("training", None)
-    assert third["commands"] == [f"seqloom train {tmp_path / 'c' / 'config.yaml'} --resume --out {tmp_path / 'c'}"]
+    assert third["commands"] == [f"seqloom train --resume --out {tmp_path / 'c'}"]
     done = cli("show", tmp_path)
     assert done.code == 0
     assert "is not what was written" in done.err

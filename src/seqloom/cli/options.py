@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import os
@@ -21,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar, cast
 import typer
 
 from seqloom.cli import completion
-from seqloom.cli.program import Group
+from seqloom.cli.program import Group, with_option
 from seqloom.progress import be_quiet, passing_reporter, say, watching
 
 if TYPE_CHECKING:
@@ -98,18 +97,8 @@ class Verbs(typer.Typer):
 
 def _hushable(verb: Action) -> Action:
     """A verb with the option --quiet."""
-
-    @wraps(verb)
-    def told(*args: Any, quiet: bool, **options: Any) -> None:
-        be_quiet(quiet)
-        verb(*args, **options)
-
     said = typer.Option("--quiet", "-q", help="No progress and no remarks on stderr.")
-    flag = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, said])
-    known = inspect.signature(verb, eval_str=True)
-    told.__signature__ = known.replace(parameters=[*known.parameters.values(), flag])  # type: ignore[attr-defined]
-    told.__annotations__ = {**verb.__annotations__, flag.name: flag.annotation}
-    return cast(Action, told)
+    return cast(Action, with_option(verb, "quiet", Annotated[bool, said], False, be_quiet))
 
 
 def shows_progress(verb: Action) -> Action:

@@ -75,17 +75,27 @@ def _as_setting(error: Any) -> str | None:
 def with_plugins(verb: Callable[..., Any]) -> Callable[..., Any]:
     """A verb with an option --plugin, whose modules are imported before it begins."""
 
-    @wraps(verb)
-    def loading(*, plugin: list[str], **options: Any) -> Any:
-        if plugin:
+    def load(plugins: list[str]) -> None:
+        for name in plugins:
             from seqloom.runs.plugins import load_plugin
 
-            for name in plugin:
-                load_plugin(name)
+            load_plugin(name)
+
+    return with_option(verb, "plugin", Plugins, [], load)
+
+
+def with_option(
+    verb: Callable[..., Any], name: str, annotation: Any, default: Any, use: Callable[[Any], None]
+) -> Callable[..., Any]:
+    """A verb with one option more, whose value is used before it begins."""
+
+    @wraps(verb)
+    def begun(**options: Any) -> Any:
+        use(options.pop(name))
         return verb(**options)
 
-    signature = inspect.signature(verb, eval_str=True)
-    extra = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=[], annotation=Plugins)
-    loading.__signature__ = signature.replace(parameters=[*signature.parameters.values(), extra])  # type: ignore[attr-defined]
-    loading.__annotations__ = inspect.get_annotations(verb, eval_str=True) | {"plugin": Plugins}
-    return loading
+    known = inspect.signature(verb, eval_str=True)
+    extra = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    begun.__signature__ = known.replace(parameters=[*known.parameters.values(), extra])  # type: ignore[attr-defined]
+    begun.__annotations__ = inspect.get_annotations(verb, eval_str=True) | {name: annotation}
+    return begun

@@ -99,7 +99,7 @@ def commands(trained: Trained) -> list[tuple[str, str]]:
     todo = [("Use it", kind.next_step.format(run=run)), measured]
     if trained.config.model.objectives:
         longer = f"steps={2 * training.steps}" if training.steps else f"epochs={2 * (training.epochs or 1):g}"
-        again = f"train {run}/config.yaml --out {run} --resume --set training.{longer}"
+        again = f"train --resume --out {run} --set training.{longer}"
         todo.append(("Train it for twice as long", again))
     if kind.contest is not None:
         todo.append(("Compare it with another model on the same data", f"compare {run} PRESET"))

@@ -66,7 +66,7 @@ def overview(path: str | Path) -> Overview:
     files = [file for file in folder.path.rglob("*") if file.is_file()]
     plugins = folder.plugin_options
     going_on = (
-        [shlex.join(["seqloom", "train", str(folder.config_file), "--resume", "--out", str(path)]) + plugins]
+        [shlex.join(["seqloom", "train", "--resume", "--out", str(path)]) + plugins]
         if manifest.state != "finished"
         else []
     )
