@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from seqloom.config.schema.text import RunText, TextConfig
 from seqloom.errors import DataError, did_you_mean
 from seqloom.text.characters import CharacterTokenizer
+from seqloom.text.marks import MarkedTokenizer
 from seqloom.text.subwords import BpeTokenizer, UnigramTokenizer
-from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.tokenizer import LearnedTokenizer, Tokenizer
 from seqloom.text.words import WhitespaceTokenizer, WordTokenizer
 
-KINDS: dict[str, type[Tokenizer]] = {
+KINDS: dict[str, type[LearnedTokenizer]] = {
     kind.kind: kind for kind in (WordTokenizer, WhitespaceTokenizer, CharacterTokenizer, BpeTokenizer, UnigramTokenizer)
 }
+"""Those that learn from text, as configurations name them."""
+READ: dict[str, type[Tokenizer]] = {**KINDS, MarkedTokenizer.kind: MarkedTokenizer}
+"""Those that a file may hold."""
 
 
 def train_tokenizer(config: TextConfig, texts: Iterable[str]) -> Tokenizer:
@@ -36,12 +41,17 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise DataError(f"cannot read the tokeniser {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a tokeniser: it is not JSON ({error})") from None
-    kind = document.get("kind") if isinstance(document, dict) else None
-    if not isinstance(kind, str):
-        raise DataError(f"{path} is not a tokeniser: it has no kind")
-    if kind not in KINDS:
-        raise DataError(f"{path}: no tokeniser is of kind {kind!r}" + did_you_mean(kind, KINDS))
     try:
-        return KINDS[kind].from_json(document)
+        return tokenizer_of(document)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def tokenizer_of(document: Any) -> Tokenizer:
+    """The tokeniser that a document describes, which `Tokenizer.to_json` made."""
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if not isinstance(kind, str):
+        raise DataError("it is not a tokeniser: it has no kind")
+    if kind not in READ:
+        raise DataError(f"no tokeniser is of kind {kind!r}" + did_you_mean(kind, READ))
+    return READ[kind].from_json(document)

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from seqloom.errors import DataError
 from seqloom.text.special import SPECIALS, UNK
-from seqloom.text.tokenizer import Ids, Tokenizer, distinct_strings, empty_corpus, visible
+from seqloom.text.tokenizer import Ids, LearnedTokenizer, distinct_strings, empty_corpus, visible
 from seqloom.text.unigram import learn_pieces
 
 SPACE = "▁"  # how the unigram model writes a space
@@ -42,7 +42,7 @@ def word_pattern(space: str) -> str:
     )
 
 
-class SubwordTokenizer(Tokenizer):
+class SubwordTokenizer(LearnedTokenizer):
     """Encoding with the library, in parallel over the texts of a batch."""
 
     library: LibraryTokenizer

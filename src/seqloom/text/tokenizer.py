@@ -34,11 +34,6 @@ class Tokenizer(ABC):
     kind: ClassVar[str]
     lowercase: bool
 
-    @classmethod
-    @abstractmethod
-    def train(cls, texts: Iterable[str]) -> Self:
-        """Learn the vocabulary in one pass over `texts`; subclasses take their options by name."""
-
     @property
     @abstractmethod
     def size(self) -> int:
@@ -123,7 +118,16 @@ class Tokenizer(ABC):
         return text.lower() if self.lowercase else text
 
 
-class VocabularyTokenizer(Tokenizer):
+class LearnedTokenizer(Tokenizer):
+    """A tokeniser whose vocabulary is learned from text."""
+
+    @classmethod
+    @abstractmethod
+    def train(cls, texts: Iterable[str]) -> Self:
+        """Learn the vocabulary in one pass over `texts`; subclasses take their options by name."""
+
+
+class VocabularyTokenizer(LearnedTokenizer):
     """Cuts text by a fixed rule. What it learns is which of the pieces have an id of their own: the frequent ones."""
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = False) -> None:
