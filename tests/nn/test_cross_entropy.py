@@ -20,24 +20,40 @@ def problem(rows: int, dtype: torch.dtype = torch.float64, size: int = 5, words:
     return features, weight, bias, torch.randint(words, (rows,))
 
 
-def reference(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    return F.cross_entropy(F.linear(features, weight, bias), targets, reduction="sum", label_smoothing=smoothing)
+def reference(
+    features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, cap: float = 0.0
+) -> Tensor:
+    scores = F.linear(features, weight, bias)
+    scores = cap * torch.tanh(scores / cap) if cap else scores
+    return F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
 
 
 @pytest.mark.parametrize("rows", [1, 255, 256, 257, 512, 600])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
-def test_value_and_gradients_are_those_of_the_library_at_every_number_of_rows(rows: int, smoothing: float) -> None:
+@pytest.mark.parametrize("cap", [0.0, 1.5])
+def test_value_and_gradients_are_those_of_the_library_at_every_number_of_rows(
+    rows: int, smoothing: float, cap: float
+) -> None:
     *inputs, targets = problem(rows)
-    loss, expected = cross_entropy(*inputs, targets, smoothing), reference(*inputs, targets, smoothing)
+    loss, expected = cross_entropy(*inputs, targets, smoothing, cap), reference(*inputs, targets, smoothing, cap)
     torch.testing.assert_close(loss, expected)
     gradients = zip(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, inputs), strict=True)
     for ours, theirs in gradients:
         torch.testing.assert_close(ours, theirs)
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
+@pytest.mark.parametrize("cap", [0.0, 1.5])
+def test_gradients_are_those_of_finite_differences(cap: float) -> None:
     *inputs, targets = problem(4)
-    assert torch.autograd.gradcheck(lambda *tensors: cross_entropy(*tensors, targets, 0.2), inputs)
+    assert torch.autograd.gradcheck(lambda *tensors: cross_entropy(*tensors, targets, 0.2, cap), inputs)
+
+
+def test_words_without_biases_have_scores_of_their_vectors_alone() -> None:
+    features, weight, _, targets = problem(300)
+    loss, expected = cross_entropy(features, weight, None, targets), reference(features, weight, None, targets, 0.0)
+    torch.testing.assert_close(loss, expected)
+    ours, theirs = (torch.autograd.grad(each, (features, weight)) for each in (loss, expected))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_no_targets_cost_nothing_and_teach_nothing() -> None:
@@ -132,10 +148,13 @@ def test_features_of_bfloat16_get_gradients_of_bfloat16() -> None:
 
 
 @pytest.mark.parametrize("width", [6, 4])
-def test_the_softmax_layer_learns_by_it_through_a_tied_matrix_and_a_projection(width: int) -> None:
+@pytest.mark.parametrize(("cap", "scaled"), [(0.0, False), (2.0, True)])
+def test_the_softmax_layer_learns_by_it_through_a_tied_matrix_and_a_projection(
+    width: int, cap: float, scaled: bool
+) -> None:
     torch.manual_seed(0)
     tied = nn.Parameter(torch.randn(11, 6, dtype=torch.float64))
-    output = Softmax(width, 11, tied=tied).double()
+    output = Softmax(width, 11, tied, torch.randn(11), cap, scaled).double()
     features = torch.randn(3, 7, width, dtype=torch.float64, requires_grad=True)
     targets = torch.randint(11, (3, 7))
     learned = [features, *output.parameters()]

@@ -80,7 +80,7 @@ def test_a_word_is_looked_up_as_a_one_hot_vector_times_the_matrix() -> None:
 
 def test_softmax_normalises_and_its_three_verbs_agree() -> None:
     torch.manual_seed(0)
-    output = Softmax(4, 11).double()
+    output = Softmax(4, 11, bias=torch.zeros(11)).double()
     nn.init.normal_(output.bias)
     features, targets = torch.randn(2, 3, 4, dtype=torch.float64), torch.randint(11, (2, 3))
     log_probs = output.log_probs(features)
@@ -103,7 +103,7 @@ def test_a_single_row_of_features_needs_no_time_axis() -> None:
 def test_a_tied_softmax_shares_the_embedding(input_size: int, projections: int) -> None:
     embedding = Embedding(schema.EmbeddingConfig(size=6), 11)
     before = embedding.weight.detach().clone()
-    output = Softmax(input_size, 11, tied=embedding.weight)
+    output = Softmax(input_size, 11, tied=embedding.weight, bias=torch.zeros(11))
     assert output.weight is embedding.weight
     assert torch.equal(embedding.weight, before)  # joining must not start it anew
     model = nn.ModuleList([embedding, output])

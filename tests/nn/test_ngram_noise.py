@@ -169,7 +169,7 @@ def test_the_gradient_approaches_that_of_a_softmax(kind: str) -> None:
         made = layer(kind, model, samples)
         with torch.no_grad():
             made.bias -= made.log_normaliser(features).item()
-        full = Softmax(SIZE, VOCABULARY)
+        full = Softmax(SIZE, VOCABULARY, bias=made.bias)
         full.load_state_dict({"weight": made.weight, "bias": made.bias})
         estimates = [torch.autograd.grad(made.loss(features, targets, 0.0, before), made.weight)[0] for _ in range(50)]
         exact = torch.autograd.grad(full.loss(features, targets), full.weight)[0]

@@ -403,7 +403,7 @@ def twins(name: str, vocabulary: int, samples: int) -> tuple[SampledOutput, Soft
     """A sampled layer, and a softmax of the same scores."""
     made = layer(name, vocabulary, samples=samples)
     assert isinstance(made, SampledOutput)
-    full = Softmax(SIZE, vocabulary)
+    full = Softmax(SIZE, vocabulary, bias=made.bias)
     full.load_state_dict({"weight": made.weight, "bias": made.bias})
     return made, full
 
@@ -443,7 +443,7 @@ def test_the_gradient_of_noise_contrastive_estimation_approaches_the_exact_one(n
         made, _ = twins(name, 500, samples)
         with torch.no_grad():
             made.bias -= made.log_normaliser(features).item()
-        full = Softmax(SIZE, 500)
+        full = Softmax(SIZE, 500, bias=made.bias)
         full.load_state_dict({"weight": made.weight, "bias": made.bias})
         found[samples] = cosine(gradients(made, features, targets, 20), gradients(full, features, targets))
     assert found[5] < found[50] < found[200_000]

@@ -125,6 +125,22 @@ def test_self_attention_by_its_formula(scaled: bool, head_size: int | None, bias
     assert (attention.input.bias is None) is (attention.output.bias is None) is not bias
 
 
+def test_heads_of_queries_share_those_of_keys_and_values() -> None:
+    """Head h of the queries reads head h // (heads / key_value_heads) of the keys."""
+    attention = shaken(SelfAttention(shape(key_value_heads=1)))
+    size = SIZE // HEADS
+    queries, keys, values = attention.input(vectors()).split((SIZE, size, size), dim=-1)
+    written = attention.output(
+        written_attention(queries, keys.repeat(1, 1, HEADS), values.repeat(1, 1, HEADS), size**-0.5)
+    )
+    torch.testing.assert_close(attention.attend(*attention.project(vectors()), None, False), written)
+
+
+def test_key_value_heads_that_do_not_divide_the_heads_are_refused() -> None:
+    with pytest.raises(ValueError, match="must be a multiple of key_value_heads"):
+        shape(key_value_heads=3)
+
+
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("head_size", [None, 7])
 def test_attention_to_a_memory_by_its_formula(scaled: bool, head_size: int | None) -> None:

@@ -22,4 +22,15 @@ SHAPES: dict[str, dict[str, Any]] = {
         "activation": "squared-relu",
         "embedding_norm": True,
     },
+    "as Llama": {
+        "positions": "rotary",
+        "rotary_base": 500.0,
+        "key_value_heads": 1,
+        "normalisation": "rms",
+        "bias": False,
+        "activation": "silu",
+        "gated": True,
+    },
+    "as Marian": {"positions": "sinusoidal-halves", "norm": "post", "activation": "silu"},
+    "as BART": {"positions": "learned", "first_position": 2, "norm": "post", "embedding_norm": True},
 }

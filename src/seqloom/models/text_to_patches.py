@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -40,13 +41,14 @@ class TextToPatches(Seq2Seq):
             encoder,
             Embedding(EmbeddingConfig(size=size), target_vocabulary_size),
             build_decoder(config.decoder, size, encoder.output_size),
-            Softmax(size, target_vocabulary_size - FIRST),
+            Softmax(size, target_vocabulary_size - FIRST, bias=torch.zeros(target_vocabulary_size - FIRST)),
         )
         self.vocabulary_size = target_vocabulary_size
         self.places = GridPositions(size, *grid)
 
     def begin_at(self, frequencies: Tensor) -> None:
         """Begin with the distribution of the codes, whose frequencies [codes] these are."""
+        assert self.output.bias is not None
         self.output.bias.data.copy_(frequencies.log())
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Reading, State]:

@@ -38,7 +38,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, config: TransformerShape) -> None:
         super().__init__()
-        self.heads = config.heads
+        self.heads, self.memory_heads = config.heads, config.memory_heads
         self.head_size = config.size_per_head
         self.dropout = config.dropout
         self.scaled = config.scaled_scores
@@ -53,8 +53,14 @@ class MultiHeadAttention(nn.Module):
         return queries if self.scaled else queries * self.head_size**0.5
 
     def prepare_keys(self, keys: Tensor) -> Tensor:
-        """Projected keys, normed if they shall be."""
-        return keys if self.key_norm is None else self.key_norm(keys).to(keys.dtype)
+        """Projected keys, normed if they shall be, one for each head of queries."""
+        return self.shared(keys if self.key_norm is None else self.key_norm(keys).to(keys.dtype))
+
+    def shared(self, vectors: Tensor) -> Tensor:
+        """Keys or values [batch, memory heads, time, d], each repeated for the heads of queries that share it."""
+        if self.memory_heads == self.heads:
+            return vectors
+        return vectors.repeat_interleave(self.heads // self.memory_heads, dim=1)
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """What each query sees, in all heads together: [batch, time, size]. Mask and `causal` are those of `attend`."""
@@ -70,15 +76,17 @@ class SelfAttention(MultiHeadAttention):
 
     def __init__(self, config: TransformerShape) -> None:
         super().__init__(config)
-        inner = self.heads * self.head_size
-        self.input = nn.Linear(config.size, 3 * inner, bias=config.bias)  # queries, keys, values
+        inner, memory = self.heads * self.head_size, self.memory_heads * self.head_size
+        self.parts = (inner, memory, memory)  # queries, keys, values
+        self.input = nn.Linear(config.size, sum(self.parts), bias=config.bias)
         self.output = nn.Linear(inner, config.size, bias=config.bias)
 
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """inputs [batch, time, size] -> queries, keys, values, each [batch, heads, time, head_size]."""
-        together = self.input(inputs).unflatten(-1, (3, self.heads, self.head_size))
-        queries, keys, values = together.permute(2, 0, 3, 1, 4)
-        return self.prepare_queries(queries), self.prepare_keys(keys), values
+        heads = self.heads + 2 * self.memory_heads
+        together = self.input(inputs).unflatten(-1, (heads, self.head_size)).transpose(1, 2)
+        queries, keys, values = together.split((self.heads, self.memory_heads, self.memory_heads), dim=1)
+        return self.prepare_queries(queries), self.prepare_keys(keys), self.shared(values)
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:

@@ -10,32 +10,50 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 
-def cross_entropy(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Σ_n (1 - ε) · -log p(y_n | h_n)  +  ε/V · Σ_w -log p(w | h_n),   where p(w | h) ∝ exp(W_w · h + b_w).
+def cross_entropy(
+    features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float = 0.0, cap: float = 0.0
+) -> Tensor:
+    """Σ_n (1 - ε) · -log p(y_n | h_n)  +  ε/V · Σ_w -log p(w | h_n),   where p(w | h) ∝ exp(s_w), s_w = W_w · h + b_w.
 
     features h [n, size], weight W [V, size], bias b [V], targets y [n] -> a scalar. ε is `smoothing`: label smoothing
     (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567), which asks for p(w) = ε/V of all words but the target.
+    Where there is a cap c, c · tanh(s_w / c) stands for s_w.
 
     A few rows at a time are scored, and their share of the gradients is taken at once, with p - ε/V - (1 - ε) · [w = y]
-    for the scores; the backward pass only scales. Under autocast the products are of its type; all else is float32 or
-    better.
+    for the scores (times 1 - tanh² under a cap); the backward pass only scales. Under autocast the products are of its
+    type; all else is float32 or better.
     """
     if not torch.is_grad_enabled():  # then nobody will ask for gradients, whatever requires them
-        features, weight, bias = features.detach(), weight.detach(), bias.detach()
-    return _CrossEntropy.apply(features, weight, bias, targets, smoothing)
+        features, weight = features.detach(), weight.detach()
+        bias = None if bias is None else bias.detach()
+    return _CrossEntropy.apply(features, weight, bias, targets, smoothing, cap)
+
+
+def capped(scores: Tensor, cap: float) -> Tensor:
+    """cap · tanh(scores / cap), which keeps them between -cap and cap; as they are where there is no cap."""
+    return torch.tanh(scores / cap) * cap if cap else scores
 
 
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        cap: float,
+    ) -> Tensor:
         device = features.device.type
         product_type = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         exact_type = torch.promote_types(weight.dtype, torch.float32)
-        inputs, words, shifts = (tensor.to(product_type) for tensor in (features, weight, bias))
+        inputs, words = features.to(product_type), weight.to(product_type)
+        shifts = None if bias is None else bias.to(product_type)
         for_features, for_weight, for_bias, *_ = ctx.needs_input_grad
         features_gradient = torch.empty_like(features) if for_features else None
         weight_gradient = torch.zeros_like(weight, dtype=exact_type) if for_weight else None
-        bias_gradient = torch.zeros_like(bias, dtype=exact_type) if for_bias else None
+        bias_gradient = torch.zeros_like(bias, dtype=exact_type) if for_bias and bias is not None else None
         even, rest = smoothing / len(weight), 1.0 - smoothing
         total = torch.zeros((), dtype=exact_type, device=features.device)
 
@@ -44,7 +62,8 @@ class _CrossEntropy(torch.autograd.Function):
             for first in range(0, len(targets), rows):
                 part = slice(first, first + rows)
                 right = targets[part].unsqueeze(1)
-                scores = F.linear(inputs[part], words, shifts).to(exact_type)
+                scores = capped(F.linear(inputs[part], words, shifts).to(exact_type), cap)
+                steepness = 1 - (scores / cap).square() if cap else None
                 probabilities = scores.softmax(1)
                 # log Σ_w exp(score_w) by the likeliest word, whose probability is 1/V or more: no second exponential
                 normaliser = scores.amax(1) - probabilities.amax(1).log()
@@ -55,6 +74,8 @@ class _CrossEntropy(torch.autograd.Function):
 
                 slopes = probabilities.sub_(even) if smoothing else probabilities
                 slopes.scatter_add_(1, right, slopes.new_full((1, 1), -rest).expand_as(right))
+                if steepness is not None:
+                    slopes *= steepness
                 if bias_gradient is not None:
                     bias_gradient += slopes.sum(0)
                 slopes = slopes.to(product_type)
@@ -65,7 +86,7 @@ class _CrossEntropy(torch.autograd.Function):
 
         if weight_gradient is not None:
             weight_gradient = weight_gradient.to(weight.dtype)
-        if bias_gradient is not None:
+        if bias_gradient is not None and bias is not None:
             bias_gradient = bias_gradient.to(bias.dtype)
         ctx.save_for_backward(features_gradient, weight_gradient, bias_gradient)
         return total
@@ -74,7 +95,7 @@ class _CrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         scaled = [None if saved is None else saved * gradient.to(saved.dtype) for saved in ctx.saved_tensors]
-        return *scaled, None, None
+        return *scaled, None, None, None
 
 
 def _rows_at_once(device: str, vocabulary_size: int) -> int:

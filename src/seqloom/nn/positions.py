@@ -47,22 +47,32 @@ class SinusoidalPositions(Positions):
     def waves(self, start: Position, time: int, like: Tensor) -> Tensor:
         """PE for positions start, start + 1, ...: [time, size]."""
         angles = _angles(start, time, self.size, like.device)
-        waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-        return waves[:, : self.size].to(like.dtype)
+        return self.arranged(angles.sin(), angles.cos())[:, : self.size].to(like.dtype)
+
+    def arranged(self, sines: Tensor, cosines: Tensor) -> Tensor:
+        """Sines and cosines [time, ⌈size / 2⌉] in the order of PE."""
+        return torch.stack([sines, cosines], dim=-1).flatten(1)
+
+
+class HalvedPositions(SinusoidalPositions):
+    """The same waves in another order: all sines, then all cosines (Marian: Junczys-Dowmunt et al. 2018)."""
+
+    def arranged(self, sines: Tensor, cosines: Tensor) -> Tensor:
+        return torch.cat([sines, cosines], dim=1)
 
 
 class LearnedPositions(Positions):
-    """x + P[t]: one learned vector for each of the first `context` positions."""
+    """x + P[t]: one learned vector for each of the first `context` positions, which may stand after a few unused ones."""
 
-    def __init__(self, size: int, context: int) -> None:
+    def __init__(self, size: int, context: int, first: int = 0) -> None:
         super().__init__()
-        self.context = context
-        self.weight = nn.Parameter(torch.empty(context, size))
+        self.context, self.first = context, first
+        self.weight = nn.Parameter(torch.empty(first + context, size))
         nn.init.normal_(self.weight, std=0.02)
 
     def embed(self, inputs: Tensor, start: Position) -> Tensor:
         if isinstance(start, Tensor):  # of one step, whose number nobody can check without waiting for it
-            return inputs + self.weight.index_select(0, start.view(1))
+            return inputs + self.weight.index_select(0, self.first + start.view(1))
         end = start + inputs.size(1)
         if end > self.context:
             raise UserError(
@@ -70,7 +80,7 @@ class LearnedPositions(Positions):
                 f"train with model.features.context={end} or more (model.encoder.context, model.decoder.context for "
                 "pairs), shorten the sequence, or choose other positions"
             )
-        return inputs + self.weight[start:end]
+        return inputs + self.weight[self.first + start : self.first + end]
 
 
 class GridPositions(Positions):
@@ -93,16 +103,16 @@ class GridPositions(Positions):
 class RotaryPositions(Positions):
     """Queries and keys are turned by t · θ_i in each plane i, so that their product depends on the distance alone.
 
-    RoPE (Su et al. 2021, https://arxiv.org/abs/2104.09864), θ_i = 10000^(-2i/head_size). Plane i is made of the values
+    RoPE (Su et al. 2021, https://arxiv.org/abs/2104.09864), θ_i = base^(-2i/head_size). Plane i is made of the values
     i and i + head_size/2: a renumbering of the paper's 2i and 2i + 1 that splits a vector into two contiguous halves.
     """
 
-    def __init__(self, head_size: int) -> None:
+    def __init__(self, head_size: int, base: float = 10000.0) -> None:
         super().__init__()
-        self.head_size = head_size
+        self.head_size, self.base = head_size, base
 
     def rotation(self, start: Position, time: int, like: Tensor) -> Tensor:
-        angles = _angles(start, time, self.head_size, like.device)
+        angles = _angles(start, time, self.head_size, like.device, self.base)
         return torch.stack([angles.cos(), angles.sin()]).to(like.dtype)  # [2, time, head_size / 2]
 
 
@@ -146,8 +156,8 @@ class TwoSidedPositions(RelativePositions):
     """Relative positions for attention that sees both sides: half of the buckets for the words from the query back,
     half for those after it (T5's encoder)."""
 
-    def __init__(self, heads: int) -> None:
-        super().__init__(heads)
+    def __init__(self, heads: int, buckets: int = 32, longest: int = 128) -> None:
+        super().__init__(heads, buckets, longest)
         self.buckets //= 2  # on each side
 
     def bucket(self, distance: Tensor) -> Tensor:
@@ -158,28 +168,31 @@ class TwoSidedPositions(RelativePositions):
 def added_positions(config: WordTransformer | ConvolutionShape) -> Positions:
     """Positions that are added to the vectors of a network, learned ones or waves."""
     if config.positions == "learned":
-        return LearnedPositions(config.size, config.context)
-    return SinusoidalPositions(config.size)
+        first = config.first_position if isinstance(config, WordTransformer) else 0
+        return LearnedPositions(config.size, config.context, first)
+    return (HalvedPositions if config.positions == "sinusoidal-halves" else SinusoidalPositions)(config.size)
 
 
 def causal_positions(config: WordTransformer) -> Positions:
     """The positions of a Transformer whose words see themselves and those before them."""
     match config.positions:
         case "rotary":
-            return RotaryPositions(config.size_per_head)
+            return RotaryPositions(config.size_per_head, config.rotary_base)
         case "relative":
-            return RelativePositions(config.heads)
-        case "learned" | "sinusoidal":
+            return RelativePositions(config.heads, config.relative_buckets, config.relative_reach)
+        case "learned" | "sinusoidal" | "sinusoidal-halves":
             return added_positions(config)
 
 
 def two_sided_positions(config: WordTransformer) -> Positions:
     """The positions of a Transformer whose words see those on either side."""
-    return TwoSidedPositions(config.heads) if config.positions == "relative" else causal_positions(config)
+    if config.positions == "relative":
+        return TwoSidedPositions(config.heads, config.relative_buckets, config.relative_reach)
+    return causal_positions(config)
 
 
-def _angles(start: Position, time: int, size: int, device: torch.device) -> Tensor:
-    """t · 10000^(-2i/size) for t = start, start + 1, ... and each pair i: [time, ⌈size / 2⌉], always in float32."""
+def _angles(start: Position, time: int, size: int, device: torch.device, base: float = 10000.0) -> Tensor:
+    """t · base^(-2i/size) for t = start, start + 1, ... and each pair i: [time, ⌈size / 2⌉], always in float32."""
     steps = start + torch.arange(time, device=device, dtype=torch.float32)
     pairs = torch.arange(0, size, 2, device=device, dtype=torch.float32)
-    return steps[:, None] * torch.exp(pairs * (-math.log(10000.0) / size))
+    return steps[:, None] * torch.exp(pairs * (-math.log(base) / size))

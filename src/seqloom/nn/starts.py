@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -39,12 +39,12 @@ STARTS: dict[Start, Callable[[Tensor], object]] = {
 }
 
 
-def start_evenly(layer: nn.Linear, parts: int = 1) -> None:
+def start_evenly(layer: nn.Linear, parts: Sequence[int] = ()) -> None:
     """Glorot & Bengio 2010: U(-a, a) with a = √(6 / (inputs + outputs)), so that signals keep their variance both ways.
 
-    A layer that makes several things of one input (queries, keys, values) starts as so many `parts`.
+    A layer that makes several things of one input (queries, keys, values) starts as so many `parts`, of these sizes.
     """
-    for part in layer.weight.chunk(parts):
+    for part in layer.weight.split(list(parts) or [len(layer.weight)]):
         nn.init.xavier_uniform_(part)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)

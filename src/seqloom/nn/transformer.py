@@ -45,12 +45,13 @@ ACTIVATIONS: dict[InnerActivation, Callable[[], nn.Module]] = {
 class PositionWise(nn.Module):
     """The same two-layer network at every position: W₂ φ(W₁ x + b₁) + b₂."""
 
-    parts = 1
-    """How many things the first layer makes of a vector."""
+    things = 1
+    """How many the first layer makes of a vector."""
 
     def __init__(self, config: TransformerShape) -> None:
         super().__init__()
-        self.input = nn.Linear(config.size, self.parts * config.inner_size, bias=config.bias)
+        self.parts = (config.inner_size,) * self.things
+        self.input = nn.Linear(config.size, sum(self.parts), bias=config.bias)
         self.activation = ACTIVATIONS[config.activation]()
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.inner_size, config.size, bias=config.bias)
@@ -62,7 +63,7 @@ class PositionWise(nn.Module):
 class GatedPositionWise(PositionWise):
     """W₂ (φ(W₁ x + b₁) ⊗ (V x + c)) + b₂ (Shazeer 2020, https://arxiv.org/abs/2002.05202); W₁ and V are one matrix."""
 
-    parts = 2
+    things = 2
 
     def forward(self, inputs: Tensor) -> Tensor:
         gate, values = self.input(inputs).chunk(2, dim=-1)
@@ -98,9 +99,9 @@ class TransformerBlock(nn.Module):
 
     def start_evenly(self) -> None:
         """As in Vaswani et al.'s code, where a width of 128 learns faster than from GPT-2's small weights."""
-        start_evenly(self.attention.input, parts=3)
+        start_evenly(self.attention.input, self.attention.parts)
         start_evenly(self.attention.output)
-        start_evenly(self.feedforward.input, parts=self.feedforward.parts)
+        start_evenly(self.feedforward.input, self.feedforward.parts)
         start_evenly(self.feedforward.output)
 
     def project(self, inputs: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,6 +14,12 @@ class SoftmaxOutput(Schema):
     """One score for every word of the vocabulary."""
     tied: bool = True
     """Share the matrix with the embedding (through a projection when the sizes differ)."""
+    bias: bool = True
+    """Whether words have biases, which begin at the logarithm of their frequency (GPT-2, T5 and Llama have none)."""
+    cap: NonNegative = 0.0
+    """Keep scores s between -cap and cap, as cap · tanh(s / cap) (Gemma 2); 0 leaves them as they are."""
+    scaled: bool = False
+    """Divide scores by the root of the features' size (T5, whose matrix is tied)."""
 
 
 class ClassOutput(Schema):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from seqloom.config.schema.base import Layers, Positive, Probability, Schema, Size
+from pydantic import Field
+
+from seqloom.config.schema.base import Count, Layers, Positive, Probability, Schema, Size
 
 InnerActivation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "silu"]
-PositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]
+PositionKind = Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "relative"]
 
 
 class TransformerShape(Schema):
@@ -21,6 +23,9 @@ class TransformerShape(Schema):
     """Attention heads."""
     head_size: Size | None = None
     """Size of the queries, keys and values of a head; size / heads when not given."""
+    key_value_heads: Size | None = None
+    """Heads of keys and values, each shared by equally many heads of queries (Ainslie et al. 2023, as in Llama); as
+    many as `heads` when not given."""
     feedforward: Size | None = None
     """Width of the inner layer; 4 × size when not given."""
     dropout: Probability = 0.0
@@ -56,7 +61,14 @@ class TransformerShape(Schema):
         """Width of the inner layer of the position-wise network."""
         return self.feedforward or 4 * self.size
 
+    @property
+    def memory_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.key_value_heads or self.heads
+
     def check_keys(self) -> None:
+        if self.heads % self.memory_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.memory_heads})")
         if self.head_size is None and self.size % self.heads:
             raise ValueError(f"size ({self.size}) must be a multiple of heads ({self.heads})")
 
@@ -65,11 +77,24 @@ class WordTransformer(TransformerShape):
     """A Transformer that reads words."""
 
     positions: PositionKind = "sinusoidal"
-    """How attention learns where a word stands."""
+    """How attention learns where a word stands: waves added to the vectors (sines and cosines take turns, or stand in
+    two `halves` as in Marian), a learned vector added for each place, queries and keys turned by their place
+    (`rotary`), or a learned bias for each distance (`relative`, as in T5)."""
     context: Size = 1024
     """The longest sequence with learned positions."""
+    first_position: Annotated[Count, Field(le=1000)] = 0
+    """learned: so many vectors stand before that of the first place, and are never read (BART has two of them)."""
+    rotary_base: Positive = 10000.0
+    """rotary: the slowest plane turns by about 1 / `rotary_base` with each place (Llama 3 has 500,000)."""
+    relative_buckets: Annotated[Size, Field(ge=4)] = 32
+    """relative: how many biases a head has; distances share them."""
+    relative_reach: Annotated[Size, Field(ge=2)] = 128
+    """relative: from this distance on, all share one."""
 
     def check_keys(self) -> None:
         super().check_keys()
         if self.positions == "rotary" and self.size_per_head % 2:
             raise ValueError(f"rotary positions need an even size per head, not {self.size_per_head}")
+        if self.relative_reach <= self.relative_buckets // 2:
+            buckets = f"relative_buckets ({self.relative_buckets})"
+            raise ValueError(f"relative_reach ({self.relative_reach}) must be above half of {buckets}")

@@ -38,16 +38,17 @@ class CrossAttention(MultiHeadAttention):
 
     def __init__(self, config: TransformerShape, memory_size: int) -> None:
         super().__init__(config)
-        inner = self.heads * self.head_size
+        inner, memory = self.heads * self.head_size, self.memory_heads * self.head_size
+        self.parts = (memory, memory)  # keys, values
         self.query = nn.Linear(config.size, inner, bias=config.bias)
-        self.memory = nn.Linear(memory_size, 2 * inner, bias=config.bias)  # keys, values
+        self.memory = nn.Linear(memory_size, sum(self.parts), bias=config.bias)
         self.output = nn.Linear(inner, config.size, bias=config.bias)
 
     def prepare(self, memory: Tensor) -> Cache:
         """memory [sources, places, memory_size] -> keys and values [sources, heads, places, head_size]."""
-        together = self.memory(memory).unflatten(-1, (2, self.heads, self.head_size))
+        together = self.memory(memory).unflatten(-1, (2, self.memory_heads, self.head_size))
         keys, values = together.permute(2, 0, 3, 1, 4)
-        return Cache(self.prepare_keys(keys).contiguous(), values.contiguous())
+        return Cache(self.prepare_keys(keys).contiguous(), self.shared(values).contiguous())
 
     def forward(self, inputs: Tensor, cache: Cache, mask: Tensor) -> Tensor:
         """inputs [rows, time, size], mask [sources, places] -> [rows, time, size]."""
@@ -78,7 +79,7 @@ class DecoderLayer(CachedBlock):
 
     def start_evenly(self) -> None:
         super().start_evenly()
-        start_evenly(self.cross.memory, parts=2)
+        start_evenly(self.cross.memory, self.cross.parts)
         for layer in (self.cross.query, self.cross.output):
             start_evenly(layer)
 

@@ -105,8 +105,8 @@ def _build(
         return own(config, input_size, words, known("bias", torch.float32, words), embedding)
     match config.kind:
         case "softmax":
-            bias = known("bias", torch.float32, words)
-            return Softmax(input_size, words, embedding if config.tied else None, bias)
+            bias = known("bias", torch.float32, words) if config.bias else None
+            return Softmax(input_size, words, embedding if config.tied else None, bias, config.cap, config.scaled)
         case "class-softmax":
             classes, class_bias = known("classes", torch.int64, words), known("class_bias", torch.float32, None)
             return ClassSoftmax(input_size, classes, class_bias, known("bias", torch.float32, words))

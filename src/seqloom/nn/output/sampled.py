@@ -41,6 +41,7 @@ class SampledOutput(Softmax):
             words = torch.where(other, torch.randint_like(words, self.vocabulary_size), words)
         sample = self.noise.sample(self.samples, words, before)
         chosen = torch.cat([words, sample.words.flatten()])  # looked up together: one gradient for the whole matrix
+        assert self.bias is not None
         weight, bias = F.embedding(chosen, self.weight), self.bias[chosen]
         right = exact((flat * weight[: len(words)]).sum(1)) + bias[: len(words)]
         weight, bias = weight[len(words) :], bias[len(words) :].view_as(sample.words)

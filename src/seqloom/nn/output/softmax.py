@@ -6,26 +6,36 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.nn.cross_entropy import cross_entropy
+from seqloom.nn.cross_entropy import capped, cross_entropy
 from seqloom.nn.output.base import OutputLayer, exact
 
 SCORES = 1 << 26  # scores held at once where no gradient is asked for: a quarter of a gigabyte
 
 
 class Softmax(OutputLayer):
-    """p(w | h) ∝ exp(E_w · P h + b_w).
+    """p(w | h) ∝ exp(s_w),   s_w = E_w · P h + b_w
+
+    With a cap c, scores are c · tanh(s_w / c) (Gemma Team 2024, https://arxiv.org/abs/2408.00118, section 2); where
+    they are scaled, P h is divided by the root of the features' size (Raffel et al. 2020).
 
     `tied` is the embedding matrix, shared as in Press & Wolf 2017 (https://arxiv.org/abs/1608.05859). P is a bias-free
     projection where the matrix is of another width than the features, and the identity otherwise.
     """
 
     def __init__(
-        self, input_size: int, vocabulary_size: int, tied: nn.Parameter | None = None, bias: Tensor | None = None
+        self,
+        input_size: int,
+        vocabulary_size: int,
+        tied: nn.Parameter | None = None,
+        bias: Tensor | None = None,
+        cap: float = 0.0,
+        scaled: bool = False,
     ) -> None:
-        """bias: b of each word at the start, [vocabulary]; 0 where there is none."""
+        """bias: b of each word at the start, [vocabulary]; without one, words have none."""
         super().__init__(input_size, vocabulary_size)
         self.weight = nn.Parameter(torch.empty(vocabulary_size, input_size)) if tied is None else tied
-        self.bias = nn.Parameter(torch.zeros(vocabulary_size) if bias is None else bias.clone())
+        self.bias = None if bias is None else nn.Parameter(bias.clone())
+        self.cap, self.scale = cap, input_size**-0.5 if scaled else 1.0
         width = self.weight.size(1)
         self.project = nn.Linear(input_size, width, bias=False) if width != input_size else nn.Identity()
         if tied is None:
@@ -33,15 +43,20 @@ class Softmax(OutputLayer):
 
     def scores(self, features: Tensor) -> Tensor:
         """Unnormalised log-probabilities of every word: [..., input_size] -> [..., vocabulary_size]."""
-        return F.linear(self.project(features), self.weight, self.bias)
+        return capped(F.linear(self.prepared(features), self.weight, self.bias), self.cap)
+
+    def prepared(self, features: Tensor) -> Tensor:
+        """P h, or that over the root of the size."""
+        projected = self.project(features)
+        return projected if self.scale == 1.0 else projected * self.scale
 
     def log_normaliser(self, features: Tensor) -> Tensor:
         """log Z(h) = log Σ_w exp(score of w): 0 where scores are log-probabilities of their own accord."""
         return exact(self.scores(features)).logsumexp(-1)
 
     def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, before: Tensor | None = None) -> Tensor:
-        flat = self.project(features.reshape(-1, self.input_size))
-        return cross_entropy(flat, self.weight, self.bias, targets.reshape(-1), smoothing)
+        flat = self.prepared(features.reshape(-1, self.input_size))
+        return cross_entropy(flat, self.weight, self.bias, targets.reshape(-1), smoothing, self.cap)
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         flat, rows = targets.reshape(-1), features.reshape(-1, self.input_size)
