@@ -62,7 +62,7 @@ class HalvedPositions(SinusoidalPositions):
 
 
 class LearnedPositions(Positions):
-    """x + P[t]: one learned vector for each of the first `context` positions, which may stand after a few unused ones."""
+    """x + P[t]: one learned vector for each of the first `context` positions; unused ones may stand before."""
 
     def __init__(self, size: int, context: int, first: int = 0) -> None:
         super().__init__()
