@@ -67,6 +67,16 @@ def test_temperature_zero_is_greedy(model: Any, options: dict[str, Any]) -> None
     assert seqloom.Decoding(temperature=0, strategy="beam").strategy == "beam"
 
 
+def test_options_of_a_strategy_choose_it() -> None:
+    assert seqloom.Decoding().strategy is None
+    assert seqloom.Decoding(beam=4).strategy == "beam"
+    for options in ({"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.9}):
+        assert seqloom.Decoding(**options).strategy == "sample"
+    assert seqloom.Decoding(beam=4, top_k=3, strategy="sample").strategy == "sample"
+    with pytest.raises(UserError, match="a beam is for searching, and temperature, top-k and top-p"):
+        seqloom.Decoding(beam=4, temperature=0.7)
+
+
 def test_hints_leave_a_function_as_it_is() -> None:
     def inner(a: int, *, first: int = 1) -> int:
         return a + first

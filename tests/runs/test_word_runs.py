@@ -17,6 +17,7 @@ from seqloom.errors import ConfigError, DataError, UserError
 from seqloom.kinds import word2vec
 from seqloom.kinds.word2vec import TrainedWordVectors
 from seqloom.models.word_vectors import WordVectors
+from seqloom.progress import Silent
 from seqloom.runs.neural_words import start_embedding
 from seqloom.runs.words import load_vectors
 from seqloom.text.kinds import load_tokenizer
@@ -241,3 +242,19 @@ def test_a_tree_of_words_may_follow_their_vectors(text: Path, tmp_path: Path) ->
     shutil.rmtree(trained.path)  # what was found by the vectors is in the run itself
     again = seqloom.load(tmp_path / "tree", device="cpu")
     assert torch.equal(again.model.output.nodes, model.model.output.nodes)
+
+
+def test_limits_that_mean_nothing_to_a_count_are_said(corpus_file: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Listener(Silent):
+        def say(self, line: str) -> None:
+            said.append(line)
+
+    for kind, settings in (
+        ("ngram", {"training.steps": 7}),
+        ("gru", {"training.steps": 1, "data.batch_size": 1, "data.length": 8}),
+    ):
+        seqloom.train(kind, {"data.train": str(corpus_file), **settings}, tmp_path / kind, reporter=Listener())
+        notes = [line for line in said if line.startswith("note: ")]
+        assert notes == ["note: ngram is not trained by steps: training.steps has no effect"]

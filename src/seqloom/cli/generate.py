@@ -65,11 +65,11 @@ def generate(
     strategy: Annotated[
         Literal["greedy", "beam", "sample", "exhaustive"] | None,
         typer.Option(
-            help="How to choose; language models sample and models of pairs search with a beam if not given. "
-            "exhaustive tries all there is, for toy spaces."
+            help="How to choose. If not given, what --beam or --temperature, --top-k, --top-p are for; else language "
+            "models sample and models of pairs search with a beam. exhaustive tries all there is, for toy spaces."
         ),
     ] = None,
-    beam: Beam = 5,
+    beam: Beam = None,
     temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder; 0 is greedy.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(min=1, max=COUNTED, help="Sample among the K likeliest.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Sample among the likeliest that make up this mass.")] = None,

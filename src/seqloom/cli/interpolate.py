@@ -19,7 +19,7 @@ def interpolate(
         Literal["linear", "spherical"], typer.Option(help="Straight, or along the sphere that codes lie near.")
     ] = "linear",
     strategy: Annotated[Literal["greedy", "beam", "sample"], typer.Option(help="How to decode.")] = "beam",
-    beam: Beam = 5,
+    beam: Beam = None,
     seed: Seed = 0,
     device: Device = "auto",
     json: Json = False,

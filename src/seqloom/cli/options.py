@@ -65,7 +65,7 @@ Action = TypeVar("Action", bound=Callable[..., None])
 # Upper bounds, far beyond use, so that no slip of the keyboard ends in a lack of memory or of bits.
 HELD = 10_000  # what is held in memory all at once: hypotheses, images
 COUNTED = 10**6  # what comes one after the other, or is there already: tokens, lines, words
-Beam = Annotated[int, typer.Option(min=1, max=HELD, help="Width of the beam.")]
+Beam = Annotated[int | None, typer.Option(min=1, max=HELD, help="Width of the beam; 5 if not given.")]
 
 
 class Verbs(typer.Typer):

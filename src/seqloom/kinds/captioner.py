@@ -136,7 +136,7 @@ class TrainedCaptioner(TrainedConditional, Captions):
             first,
             looks=attention,
         )
-        rows = max(1, HYPOTHESES // (decoding.beam if decoding.strategy == "beam" else decoding.n_best))
+        rows = max(1, HYPOTHESES // decoding.rows)
         captions = []
         starts = range(0, len(sources), rows)
         for start in watched(starts, "batches of images", len(starts)):

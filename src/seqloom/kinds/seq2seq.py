@@ -230,14 +230,13 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         budget = (
             torch.cuda.get_device_properties(self.device).total_memory // BYTES_PER_TOKEN if on_gpu else BATCH_TOKENS
         )
-        hypotheses = decoding.beam if decoding.strategy == "beam" else decoding.n_best
         lengths = encoded.lengths
         classes = -(-lengths // LENGTH_CLASS) * LENGTH_CLASS
         if on_gpu and decoding.max_length is not None and len(classes):
             classes[:] = classes.max()  # all may grow equally long, and one large batch is faster than several
         order = np.argsort(-lengths, kind="stable")
         while len(order):
-            rows = max(1, int(budget // (lengths[order[0]] * hypotheses)))
+            rows = max(1, int(budget // (lengths[order[0]] * decoding.rows)))
             size = classes[order[0]]
             rows = min(rows, int(np.count_nonzero(classes[order[:rows]] == size)))
             yield order[:rows], 2 * int(size) + LENGTH_CLASS

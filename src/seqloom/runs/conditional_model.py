@@ -72,7 +72,7 @@ class Search:
         """For each source of a batch its drafts, best first: `n_best`, or all of the beam where the penalty for places
         that were not looked at is still to choose among them."""
         chosen = numbers.tolist()
-        candidates = self.decoding.beam if self.decoding.coverage_penalty > 0 else None
+        candidates = self.decoding.width if self.decoding.coverage_penalty > 0 else None
         prefixes = [self.prefixes[number] for number in chosen]
         job = [self.first + number for number in chosen]
         results = self.decoding.run(self.steps, prefixes, job, limits, self.read(numbers), candidates)

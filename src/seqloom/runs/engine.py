@@ -112,6 +112,8 @@ def train_into(
             if not goes_on:
                 folder.check_free()
             speaker = reporter if reporter is not None and processes.main else Silent()
+            if idle := config.idle_limits():
+                speaker.say(f"note: {config.model.kind} is not trained by steps: {idle} has no effect")
             fit(folder, config, goes_on, processes, speaker)
             trained = load(folder.path, config.training.device, checksums=False)
             if processes.main and report:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Strategy = Literal["greedy", "beam", "sample", "exhaustive"]
 MAX_LENGTH = 100
+BEAM = 5
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,10 @@ class Decoding:
     """How to generate."""
 
     strategy: Strategy | None = None
-    """When not given, what suits the model: language models are sampled from, others searched with a beam."""
-    beam: int = 5
+    """When not given, what the other options are for; else what suits the model: language models are sampled from,
+    others searched with a beam."""
+    beam: int | None = None
+    """The width of the beam; 5 when not given."""
     temperature: float = 1.0
     """Below 1 favours what is probable, above 1 evens it out; 0 is greedy."""
     top_k: int | None = None
@@ -58,6 +61,14 @@ class Decoding:
     def __post_init__(self) -> None:
         if self.temperature == 0 and self.strategy in (None, "sample"):
             object.__setattr__(self, "strategy", "greedy")  # which is what sampling becomes in the limit
+        samples = self.temperature != 1 or self.top_k is not None or self.top_p is not None
+        if self.strategy is None and self.beam is not None and samples:
+            raise ConfigError(
+                "a beam is for searching, and temperature, top-k and top-p are for sampling: leave one of them out, or "
+                "say which with the strategy (beam or sample)"
+            )
+        if self.strategy is None and (self.beam is not None or samples):
+            object.__setattr__(self, "strategy", "sample" if samples else "beam")
         if not math.isfinite(self.coverage_penalty):
             raise ConfigError(f"coverage_penalty must be a finite number, not {self.coverage_penalty}")
         if not self.length_penalty >= 0:
@@ -67,6 +78,16 @@ class Decoding:
     def of(cls, decoding: Decoding | None, options: dict[str, Any]) -> Decoding:
         """The given one, or the usual one, with options on top."""
         return replace(decoding or cls(), **options)
+
+    @property
+    def width(self) -> int:
+        """How many hypotheses a beam has."""
+        return self.beam or BEAM
+
+    @property
+    def rows(self) -> int:
+        """How many hypotheses of one prompt there are at a time."""
+        return self.width if self.strategy == "beam" else self.n_best
 
     def limits(self, max_length: int = MAX_LENGTH) -> Limits:
         """The length limits, with this one where none was given."""
@@ -98,7 +119,7 @@ class Decoding:
         """
         if self.strategy == "beam":
             wanted = candidates or self.n_best
-            return decoding.beam_search(model, prompts, self.beam, limits, self.length_penalty, wanted, source)
+            return decoding.beam_search(model, prompts, self.width, limits, self.length_penalty, wanted, source)
         if self.strategy == "exhaustive":
             if source is not None and len(prompts) > 1:
                 raise UserError(

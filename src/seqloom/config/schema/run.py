@@ -114,6 +114,13 @@ class RunConfig(Schema):
         """All values by their dotted keys."""
         return _leaves(self.model_dump(mode="json"))
 
+    def idle_limits(self) -> str:
+        """The limits of training that mean nothing to a model that is not trained by steps, if any are set."""
+        usual, given = TrainingConfig(), self.training
+        keys = () if self.model.objectives else ("steps", "epochs", "minutes")
+        limits = [key for key in keys if getattr(given, key) not in (None, getattr(usual, key))]
+        return " and ".join(f"training.{key}" for key in limits)
+
     def check_keys(self) -> None:
         model: ModelPart = self.model
         kind = model.kind
