@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bleu import bleu
-from seqloom.metrics.corpus_scores import corpus_scores, scoring_tokenizer, scoring_tokens
+from seqloom.metrics.corpus_scores import ScoringNumbers, corpus_scores, scoring_tokenizer, scoring_tokens
 
 HYPOTHESES = ["The cat sat on the mat.", "A dog, I think, barked at it."]
 REFERENCES = [["The cat sat on a mat.", "On the mat sat the cat."], ["A dog barked at it, I think."]]
@@ -91,3 +91,25 @@ def test_words_are_split_one_by_one_as_in_their_sentence(line: str) -> None:
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
     assert scoring_tokens([line]) == [Tokenizer13a()(line.rstrip()).split()]
+
+
+@given(st.text(st.characters(categories=("L",)), max_size=6), st.sampled_from(["", *".,:;!?-'’\"1"]))
+def test_letters_of_any_script_stay_together(letters: str, last: str) -> None:
+    """No rule of 13a divides letters, so that its rules are asked for other words only."""
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    assert scoring_tokens([letters + last]) == [Tokenizer13a()(letters + last).split()]
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "zh", "char"])
+def test_equal_tokens_have_equal_numbers(tokenize: str) -> None:
+    lines = [*HYPOTHESES, *REFERENCES[0], "今天天气很好。", ""]
+    numbers, tokens = ScoringNumbers(tokenize), scoring_tokens(lines, tokenize)
+    found = [numbers.of(line) for line in lines]
+    names = {
+        number: token
+        for row, words in zip(found, tokens, strict=True)
+        for number, token in zip(row, words, strict=True)
+    }
+    assert [[names[number] for number in row] for row in found] == tokens
+    assert len(set(names.values())) == len(names)

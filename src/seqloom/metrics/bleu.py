@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.errors import ConfigError, did_you_mean
-from seqloom.metrics.ngram_counts import TokenList, Tokens, clipped_matches, ngram_totals, token_lists
+from seqloom.metrics.ngram_counts import NumberedRows, Tokens, ngram_totals, row_matches, token_lists
 
 Floats: TypeAlias = NDArray[np.float64]
 Smoothing = Literal["none", "floor", "add-k", "exp"]
@@ -112,15 +112,13 @@ class BleuFormula:
 
     def count(self, hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> BleuCounts:
         """The counts of every sentence."""
-        ours, theirs = token_lists(hypotheses, references)
-        lengths = np.array([len(hypothesis) for hypothesis in ours])
-        if self.reference_length == "shortest":
-            chosen = [min(map(len, several)) for several in theirs]
-        else:
-            chosen = [_closest_length(several, len(text)) for text, several in zip(ours, theirs, strict=True)]
-        orders = len(self.order_weights)
-        matches, totals = clipped_matches(ours, theirs, orders), ngram_totals(lengths, orders)
-        return BleuCounts(matches, totals, lengths, np.array(chosen))
+        return self.count_rows(NumberedRows.of(*token_lists(hypotheses, references)))
+
+    def count_rows(self, rows: NumberedRows) -> BleuCounts:
+        """The counts of every hypothesis."""
+        lengths, orders = rows.hypotheses.lengths, len(self.order_weights)
+        chosen = rows.shortest_lengths() if self.reference_length == "shortest" else rows.closest_lengths()
+        return BleuCounts(row_matches(rows, orders), ngram_totals(lengths, orders), lengths, chosen)
 
     def scores(self, counts: BleuCounts) -> Floats:
         """BLEU, of the shape of the lengths."""
@@ -174,10 +172,6 @@ def _check_weights(weights: Sequence[float], max_order: int | None) -> None:
 
 def _ratio(matches: NDArray[Any], totals: NDArray[Any]) -> Floats:
     return np.divide(matches, totals, out=np.zeros(matches.shape), where=totals > 0)
-
-
-def _closest_length(references: Sequence[TokenList], length: int) -> int:
-    return min(map(len, references), key=lambda other: (abs(other - length), other))
 
 
 # ------------------------------------------------------------------------------------------------------ the score

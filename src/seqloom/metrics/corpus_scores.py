@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain, count
 from typing import Any
 
 from seqloom.errors import ConfigError, DataError, did_you_mean
 from seqloom.metrics.ngram_counts import check_counts
 
+WORDS = 1 << 18  # that are remembered with their tokens
+REMEMBERED = 1 << 17  # texts that are
+
+_PUNCTUATION = ".,:;!?"
 _CHINESE = ("zh", "yue", "wuu", "lzh")
 _UNSPACED = ("ja", "th", "lo", "my", "km")  # no spaces between words
 _LETTER = re.compile(r"[^\W\d_]")
@@ -55,9 +61,47 @@ def scoring_tokens(lines: Iterable[str], tokenize: str = "13a") -> list[list[str
     return [split(line.rstrip()).split() for line in lines]
 
 
-@lru_cache(1 << 18)
+class ScoringNumbers:
+    """`scoring_tokens` as numbers, equal ones for equal tokens: a word that was met before is looked up."""
+
+    def __init__(self, tokenize: str = "13a") -> None:
+        self.tokenize = tokenize
+        self._numbers = defaultdict[str, int](count().__next__)
+        self._words = _NumberedWords(self._numbers)
+        self.remembered = lru_cache(REMEMBERED)(self.of)
+        """`of` a text that will come back, as references do."""
+
+    def of(self, line: str) -> list[int]:
+        """The numbers of a line's tokens."""
+        if self.tokenize == "13a":
+            return list(chain.from_iterable(map(self._words.__getitem__, line.split())))
+        return list(map(self._numbers.__getitem__, scoring_tokens([line], self.tokenize)[0]))
+
+
+class _NumberedWords(dict[str, list[int]]):
+    """From what stands between two spaces to the numbers of its tokens."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        super().__init__()
+        self.numbers = numbers
+
+    def __missing__(self, word: str) -> list[int]:
+        if len(self) >= WORDS:
+            self.clear()  # models write words without end
+        found = self[word] = [self.numbers[token] for token in _word_tokens(word)]
+        return found
+
+
+@lru_cache(WORDS)
 def _word_tokens(word: str) -> list[str]:
-    """The tokens of what stands between two spaces: no rule of 13a looks further, and words come again and again."""
+    """The tokens of what stands between two spaces: no rule of 13a looks further, and words come again and again.
+
+    No rule divides letters either, of whatever script, and a mark of punctuation behind them is a token of its own.
+    """
+    if word.isalpha():
+        return [word]
+    if word[:-1].isalpha() and word[-1] in _PUNCTUATION:
+        return [word[:-1], word[-1]]
     return list(_sacrebleu("13a").tokenizer(word).split())
 
 

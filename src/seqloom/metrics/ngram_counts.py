@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from itertools import chain, count
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,39 +23,112 @@ def ngram_totals(lengths: NDArray[np.int64], max_order: int) -> NDArray[np.int64
     return np.maximum(lengths[:, None] - np.arange(max_order), 0)
 
 
+@dataclass(frozen=True)
+class NumberedTexts:
+    """Texts one after the other, with numbers from 0 on for tokens, equal ones for equal tokens."""
+
+    tokens: NDArray[np.int64]
+    """Of all texts."""
+    lengths: NDArray[np.int64]
+    """Of each text."""
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[int]]) -> Self:
+        """Of texts whose tokens have numbers."""
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        return cls(np.fromiter(chain.from_iterable(texts), np.int64, int(lengths.sum())), lengths)
+
+
+@dataclass(frozen=True)
+class NumberedRows:
+    """Rows of hypotheses with the references that they share."""
+
+    hypotheses: NumberedTexts
+    """Those of the first row, then those of the second, and so on."""
+    references: NumberedTexts
+    """Likewise."""
+    several: NDArray[np.int64]
+    """How many references each row has."""
+    each: int = 1
+    """How many hypotheses each row has."""
+
+    @classmethod
+    def of(cls, hypotheses: Sequence[TokenList], references: Sequence[Sequence[TokenList]]) -> Self:
+        """A row for each hypothesis. Numbers are given as tokens come: the first free one."""
+        number = defaultdict[Hashable, int](count().__next__).__getitem__
+        ours = [list(map(number, text)) for text in hypotheses]
+        theirs = [list(map(number, text)) for row in references for text in row]
+        return cls(NumberedTexts.of(ours), NumberedTexts.of(theirs), np.array([len(row) for row in references]))
+
+    def closest_lengths(self) -> NDArray[np.int64]:
+        """Of each hypothesis: the length of the reference that is closest to it in length; of two, the shorter."""
+        lengths, others = self.hypotheses.lengths.reshape(-1, self.each), self.references.lengths
+        base = int(others.max()) + 1  # distance and length as one number, of which the smallest is looked for
+        distances = np.abs(others[:, None] - np.repeat(lengths, self.several, axis=0)) * base + others[:, None]
+        return (np.minimum.reduceat(distances, self.starts) % base).flatten()
+
+    def shortest_lengths(self) -> NDArray[np.int64]:
+        """Of each hypothesis: the length of its shortest reference."""
+        return np.repeat(np.minimum.reduceat(self.references.lengths, self.starts), self.each)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The first reference of each row."""
+        return self.several.cumsum() - self.several
+
+
 def clipped_matches(
     hypotheses: Sequence[TokenList], references: Sequence[Sequence[TokenList]], max_order: int
 ) -> NDArray[np.int64]:
+    """`row_matches` of hypotheses, each with its references."""
+    return row_matches(NumberedRows.of(hypotheses, references), max_order)
+
+
+def row_matches(rows: NumberedRows, max_order: int) -> NDArray[np.int64]:
     """How many n-grams of each hypothesis are found in its references, (hypotheses, orders 1 to `max_order`).
 
     An n-gram counts as often as it stands in the reference that has it most often, and no more:
     Σ_w min(c_w(hypothesis), max_k c_w(reference k)).
 
-    All texts stand one after the other, every hypothesis before its references, and the n-grams of a row (a hypothesis
-    and its references) are numbered: those of order n by the number of their first n - 1 tokens and by their last one.
+    The n-grams of a row are numbered: those of order n by the number of their first n - 1 tokens and by their last one.
     """
-    groups = np.array([1 + len(several) for several in references])
-    texts = [text for row in zip(hypotheses, references, strict=True) for text in (row[0], *row[1])]
-    lengths = np.array([len(text) for text in texts])
-    numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)  # a token's number: the first free one
-    tokens = np.fromiter(map(numbers.__getitem__, chain.from_iterable(texts)), np.int64, lengths.sum())
-    # Of each token: its row, its text within the row (0 is the hypothesis), and how many there are to the text's end.
-    row = np.repeat(np.repeat(np.arange(len(groups)), groups), lengths)
-    text = np.repeat(np.concatenate([np.arange(size) for size in groups]), lengths)
+    several, each, count = rows.several, rows.each, len(rows.several)
+    tokens = np.concatenate([rows.hypotheses.tokens, rows.references.tokens])
+    lengths = np.concatenate([rows.hypotheses.lengths, rows.references.lengths])
+    # Of each token: its row, its text within the row (hypotheses first), and how many there are to the text's end.
+    places = np.arange(len(rows.references.lengths)) - np.repeat(rows.starts, several)
+    row = np.repeat(np.concatenate([np.repeat(np.arange(count), number) for number in (each, several)]), lengths)
+    text = np.repeat(np.concatenate([np.tile(np.arange(each), count), places + each]), lengths)
     left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(tokens))
 
-    matches = np.zeros((len(groups), max_order), np.int64)
-    most = int(groups.max())  # texts in a row
+    matches = np.zeros((count * each, max_order), np.int64)
+    most = each + int(several.max())  # texts in a row
+    vocabulary = int(tokens.max(initial=0)) + 1
     begins, ngram = np.arange(len(tokens)), row
     for order in range(1, max_order + 1):
-        keys = ngram * len(numbers) + tokens[begins + order - 1]
-        _, first, ngram = np.unique(keys, return_index=True, return_inverse=True)
-        counts = np.bincount(ngram * most + text[begins], minlength=len(first) * most).reshape(len(first), most)
-        clipped = np.minimum(counts[:, 0], counts[:, 1:].max(1))
-        np.add.at(matches[:, order - 1], row[begins[first]], clipped)
-        longer = (clipped[ngram] > 0) & (left[begins] > order)  # what does not match will not with one token more
+        first, ngram = _numbered(ngram * vocabulary + tokens[begins + order - 1])
+        counts = np.bincount(text[begins] * len(first) + ngram, minlength=most * len(first)).reshape(most, len(first))
+        clipped = np.minimum(counts[:each], counts[each:].max(0))
+        hypotheses = row[begins[first]] * each + np.arange(each)[:, None]
+        matches[:, order - 1] = np.bincount(hypotheses.flatten(), clipped.flatten(), count * each)
+        # What does not match will not with one token more.
+        longer = clipped.any(0)[ngram] & (left[begins] > order)
         begins, ngram = begins[longer], ngram[longer]
     return matches
+
+
+def _numbered(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Equal keys get the same number, from 0 on: where one of each number stands, and the number of every key.
+
+    As `np.unique` finds them, whose sort keeps the order of equal keys: that takes longer, and nobody asks for it here.
+    """
+    order = keys.argsort()
+    ordered = keys[order]
+    new = np.ones(len(keys), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    numbers = np.empty_like(keys)
+    numbers[order] = new.cumsum() - 1
+    return order[new], numbers
 
 
 def repeated_ngrams(hypotheses: Sequence[Tokens], order: int = 3) -> NDArray[np.float64]:
