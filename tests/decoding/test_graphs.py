@@ -10,6 +10,7 @@ import torch
 from seqloom.config import load_config
 from seqloom.decoding import Greedy, Limits, Sampler, beam_search, generate
 from seqloom.decoding.graphs import GraphSteps
+from seqloom.decoding.rollout import Choosing, best, draw, rollout
 from seqloom.models.build import build_seq2seq
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.models.seq2seq import Seq2Seq, Source
@@ -177,3 +178,31 @@ def test_recorded_steps_search_alike(decoder: dict[str, Any]) -> None:
         expected = beam_search(model, [[]] * rows, 3, Limits(20), source=sources(rows))
         found = beam_search(graphs, [[]] * rows, 3, Limits(20), source=sources(rows))
         assert [each[0].tokens for each in found] == [each[0].tokens for each in expected]
+
+
+@needs_gpu
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_recorded_choices_are_those_of_the_model(decoder: dict[str, Any]) -> None:
+    model = translator(decoder).cuda()
+    recorded = GraphSteps(Choosing(model, best))
+    for rows in (4, 7, 4):
+        words = torch.full((rows, 1), BOS, device="cuda")
+        expected, found = (
+            rollout(each, model.start(rows, sources(rows)), words, 20) for each in (Choosing(model, best), recorded)
+        )
+        assert torch.equal(found.tokens, expected.tokens)
+        assert torch.allclose(found.log_probs, expected.log_probs, atol=1e-4)
+
+
+@needs_gpu
+def test_what_is_drawn_does_not_depend_on_when_steps_are_recorded() -> None:
+    model = language_model("gru").cuda()
+    words = torch.full((9, 1), BOS, device="cuda")
+    recorded = GraphSteps(Choosing(model, draw))
+    written = []
+    for _ in range(3):  # the first time, steps are recorded
+        torch.manual_seed(5)
+        written.append(rollout(recorded, model.start(9), words, 12).tokens)
+    assert torch.equal(written[0], written[1])
+    assert torch.equal(written[1], written[2])
+    assert not torch.equal(rollout(recorded, model.start(9), words, 12).tokens, written[2])

@@ -121,3 +121,28 @@ def test_the_largest_come_in_order_and_the_first_of_equals_first(
     assert all(len(set(row)) == count for row in places.tolist())
     values[1, 2] = torch.nan
     assert largest(values.cuda(), count)[0][1, 0].isnan()
+
+
+def test_draws_are_as_frequent_as_they_are_probable() -> None:
+    from seqloom.nn.kernels.drawn import drawn
+
+    torch.manual_seed(0)
+    log_probs = (torch.randn(50, device="cuda") * 2).log_softmax(0)
+    log_probs[7] = -torch.inf
+    count = 400_000
+    expected = log_probs.double().exp() * count
+    found = torch.bincount(drawn(log_probs.expand(count, 50).contiguous()), minlength=50).double()
+    possible = expected > 0
+    assert found[7] == 0
+    assert ((found - expected)[possible] ** 2 / expected[possible]).sum() < 94  # of 48 degrees: one in 10,000
+
+
+def test_what_is_rare_among_many_is_drawn_as_often_as_it_should() -> None:
+    from seqloom.nn.kernels.drawn import drawn
+
+    torch.manual_seed(0)
+    log_probs = torch.full((200_000, 8000), -12.0, device="cuda")
+    log_probs[:, 5] = 3.0
+    others = (drawn(log_probs) != 5).sum().item()
+    expected = 200_000 * (1 - log_probs[0].double().softmax(0)[5].item())
+    assert others == pytest.approx(expected, abs=4 * expected**0.5)

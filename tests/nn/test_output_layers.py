@@ -85,6 +85,19 @@ def test_the_probability_of_a_word_is_the_same_alone_and_among_all(name: str) ->
         assert made.log_prob(features[:0], targets[:0]).shape == (0, 5)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_of_some_targets_the_probabilities_are_those_among_all(name: str) -> None:
+    made = layer(name, 50)
+    features, targets = torch.randn(3, 4, SIZE, requires_grad=True), torch.randint(50, (3, 4))
+    asked = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]]).bool()
+    found = made.log_prob_at(features, targets, asked.flatten().nonzero().squeeze(1))
+    everywhere = made.log_prob_at(features, targets, None)
+    assert torch.allclose(found, everywhere.masked_fill(~asked, 0.0), atol=1e-5)
+    (slope,) = torch.autograd.grad(found.sum(), features)
+    (expected,) = torch.autograd.grad(everywhere[asked].sum(), features)
+    assert torch.allclose(slope, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", EXACT)
 def test_an_exact_loss_is_the_surprise_and_smoothing_spreads_it(name: str) -> None:
     made = layer(name, 30).double()

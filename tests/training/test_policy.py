@@ -19,13 +19,13 @@ from seqloom.config.schema.reinforcement import (
     RewardAugmentedObjective,
 )
 from seqloom.data.windows import TokenBatch
-from seqloom.decoding.rollout import best, rollout
+from seqloom.decoding.rollout import Choose, Choosing, best, draw, rollout
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS
 from seqloom.text.words import WhitespaceTokenizer
 from seqloom.training.actor_critic import ActorCritic
 from seqloom.training.objectives import Context
-from seqloom.training.policy import MinimumRisk, PolicyGradient
+from seqloom.training.policy import LOOKS, MinimumRisk, PolicyGradient
 from seqloom.training.reward_augmented import RewardAugmented, near
 
 WORDS = 2
@@ -217,8 +217,37 @@ def test_the_policy_reaches_the_best_text() -> None:
         optimizer.zero_grad()
         (made(model, texts).total / EXAMPLES).backward()
         optimizer.step()
-    written = rollout(model, model.start(1), torch.tensor([[BOS]]), 4, best).tokens
+    written = rollout(Choosing(model, best), model.start(1), torch.tensor([[BOS]]), 4).tokens
     assert tokenizer().decode(written[0].tolist()) == "a b a"
+
+
+@pytest.mark.parametrize("kind", [draw, best])
+def test_a_rollout_says_how_probable_its_words_were(kind: Choose) -> None:
+    """Also of rows that were dropped on the way, and nothing of what stands behind an end."""
+    model = toy()
+    words = torch.tensor([[A], [B]]).repeat(64, 1)
+    written = rollout(Choosing(model, kind), model.start(len(words)), words, 40)
+    tokens, real = written.tokens, written.tokens != PAD
+    ends = (tokens == EOS).long()
+    assert torch.equal(real, ends.cumsum(1) - ends == 0)
+    assert torch.equal(written.chosen, real)
+    inputs = torch.cat([words, tokens[:, :-1]], dim=1)
+    expected = model.output.log_prob(model(inputs)[0], tokens).masked_fill(~real, 0.0)
+    assert torch.allclose(written.log_probs, expected, atol=1e-4)
+
+
+def test_the_divergence_is_looked_at_now_and_then() -> None:
+    """Where it is only logged: the last look counts until the next."""
+    model = toy()
+    made = policy("leave-one-out", model)
+    logged = []
+    for _ in range(LOOKS + 1):
+        logged.append((made(model, batch()).logs["divergence"] / batch().tokens).item())
+        with torch.no_grad():
+            model.output.bias[A] += 0.5
+    assert logged[0] == pytest.approx(0.0, abs=1e-5)
+    assert logged[:LOOKS] == [logged[0]] * LOOKS
+    assert logged[LOOKS] > 0.1
 
 
 def test_with_all_words_given_mixer_is_likelihood() -> None:
@@ -255,7 +284,7 @@ def test_minimum_risk_is_the_expected_reward_of_the_texts_that_were_written() ->
     total = made(model, batch()).total
     torch.manual_seed(4)
     words = batch().inputs[:, :1].repeat_interleave(6, 0)
-    tokens = rollout(model, model.start(len(words)), words, LONGEST).tokens
+    tokens = rollout(Choosing(model, draw), model.start(len(words)), words, LONGEST).tokens
     expected = 0.0
     for example in range(EXAMPLES):
         rows = torch.tensor(sorted({tuple(row) for row in tokens[6 * example : 6 * example + 6].tolist()}))

@@ -40,6 +40,19 @@ def test_bleu_is_that_of_sacrebleu() -> None:
     assert rewards("bleu") == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize("samples", [1, 2, 5])
+def test_samples_share_their_references(samples: int) -> None:
+    """What is counted once for all samples of an example gives each the BLEU it has by itself."""
+    theirs = BLEU(effective_order=True)
+    texts = [TEXTS[(place + shift) % 5] for place in range(5) for shift in range(samples)]
+    references = [several for several in REFERENCES for _ in range(samples)]
+    expected = [theirs.sentence_score(*pair).score / 100 for pair in zip(texts, references, strict=True)]
+    found = built("bleu")(texts, references, [""] * len(texts))
+    assert found.tolist() == pytest.approx(expected, abs=1e-9)
+    uneven = built("bleu")(texts[:-1], references[:-1], [""] * (len(texts) - 1))
+    assert uneven.tolist() == pytest.approx(expected[:-1], abs=1e-9)
+
+
 def test_chrf_is_that_of_sacrebleu() -> None:
     theirs = CHRF()
     expected = [

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -55,7 +55,9 @@ class Batch(ABC):
         for name in self.counted:
             getattr(self, name)  # from here on it is among `vars`, and moves with the fields
         moved = copy(self)
-        vars(moved).update({name: _sent(value, device) for name, value in vars(self).items()})
+        vars(moved).update(
+            {name: sent(value, device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        )
         return moved
 
     def rows(self, first: int, last: int) -> Self:
@@ -73,7 +75,7 @@ class PaddedBatch(Batch):
     @cached_property
     def places(self) -> Tensor:
         """[tokens]: where the targets that are not padding stand, row after row."""
-        return (self.targets.flatten() != PAD).nonzero().squeeze(1)
+        return places_of(self.targets)
 
     @cached_property
     def tokens(self) -> int:
@@ -81,13 +83,16 @@ class PaddedBatch(Batch):
         return len(self.places)
 
 
-def _sent(value: Any, device: torch.device) -> Any:
-    """A tensor on its way to `device`, anything else as it is.
+def places_of(tokens: Tensor) -> Tensor:
+    """[n]: where those of tokens [rows, time] stand that are not padding, row after row."""
+    return (tokens.flatten() != PAD).nonzero().squeeze(1)
+
+
+def sent(value: Tensor, device: torch.device) -> Tensor:
+    """A tensor on its way to `device`.
 
     To a GPU it goes from pinned memory: from other memory, the copy would wait for all that is under way there.
     """
-    if not isinstance(value, Tensor):
-        return value
     if device.type == "cuda" and value.device.type == "cpu":
         value = value.pin_memory()
     return value.to(device, non_blocking=True)

@@ -25,7 +25,8 @@ from seqloom.decoding.protocol import StepModel
 from seqloom.nn.state import State
 
 ROOM = 64  # steps that caches grow by at least: every length of the caches needs its own recording
-KEPT = 32  # recordings at most, for each takes memory; the one that was not used for longest goes first
+KEPT = 32  # recordings, for each takes memory; the one that was not used for longest goes first
+FREE = 0.5  # of a GPU's memory; while more is free, all recordings are kept
 
 
 class RecordableModel(StepModel, Protocol):
@@ -107,7 +108,7 @@ class GraphSteps:
         shapes = tuple((name, tensor.shape) for name, tensor in _tensors(state).items())
         recording = self._recordings.pop(shapes, None) or self._record(state, tokens, capacity)
         self._recordings[shapes] = recording  # taken out and put back: the one used last stands last
-        if len(self._recordings) > KEPT:
+        if len(self._recordings) > KEPT and not _has_room(tokens.device):
             self._recordings.popitem(last=False)
         return recording
 
@@ -115,6 +116,7 @@ class GraphSteps:
         mine = state.map(torch.clone)
         position = mine.position = torch.tensor(state.position, device=tokens.device)
         tokens = tokens.clone()
+        drawn = torch.cuda.get_rng_state()
         # What autocast has cast before would be recorded as a constant, and weights that are trained are none.
         torch.clear_autocast_cache()
         aside = torch.cuda.Stream()
@@ -132,7 +134,13 @@ class GraphSteps:
                     mine[name].copy_(tensor)
             position.add_(1)
         torch.clear_autocast_cache()  # of what belongs to the recording
+        torch.cuda.set_rng_state(drawn)  # what is drawn must not depend on when a step is recorded
         return Recording(graph, mine, position, tokens, log_probs, capacity)
+
+
+def _has_room(device: torch.device) -> bool:
+    free, total = torch.cuda.mem_get_info(device)
+    return free > FREE * total
 
 
 def _capacity(steps: int) -> int:

@@ -51,9 +51,12 @@ class Conditional(Network, Autoregressive):
         """log p of every word after each one read: [rows, time, vocabulary]."""
         return self.output.log_probs(reading.features)
 
-    def judge(self, reading: Reading, state: State, targets: Tensor) -> Tensor:
-        """log p of the targets [rows, time], each after what was read up to it: [rows, time]."""
-        return self.output.log_prob(reading.features, targets)
+    def judge(self, reading: Reading, state: State, targets: Tensor, places: Tensor | None = None) -> Tensor:
+        """log p of the targets [rows, time], each after what was read up to it: [rows, time].
+
+        places [n]: where those stand that count, row after row; what comes out elsewhere means nothing.
+        """
+        return self.output.log_prob_at(reading.features, targets, places)
 
     def loss(self, reading: Reading, state: State, batch: Any, smoothing: float) -> Tensor:
         """Σ -log p(target) over the targets of a batch, with label smoothing; the reading is of its inputs."""

@@ -57,18 +57,19 @@ class CopyingSeq2Seq(Seq2Seq):
         probabilities.scatter_add_(2, tokens.unsqueeze(1).expand_as(shares), shares)
         return probabilities.log()
 
-    def judge(self, reading: Reading, state: State, targets: Tensor) -> Tensor:
+    def judge(self, reading: Reading, state: State, targets: Tensor, places: Tensor | None = None) -> Tensor:
         tokens, copied = self._copied(reading, state)
         generate, copy = self._gates(reading.features, copied)
         pointed = (copied * (tokens.unsqueeze(1) == targets.unsqueeze(2))).sum(2)
-        named = self.output.log_prob(reading.features, self._known(targets)).float() + generate.squeeze(2)
+        named = self.output.log_prob_at(reading.features, self._known(targets), places) + generate.squeeze(2)
         named = named.masked_fill(targets >= self.vocabulary_size, math.log(SMALLEST))
         return torch.logaddexp(named, pointed.clamp(min=SMALLEST).log() + copy.squeeze(2))
 
     def loss(self, reading: Reading, state: State, batch: PairBatch, smoothing: float) -> Tensor:
         if smoothing:
             raise ValueError("label smoothing is for models without copying")
-        return -self.judge(reading, state, batch.targets).flatten().index_select(0, batch.places).sum()
+        log_probs = self.judge(reading, state, batch.targets, batch.places)
+        return -log_probs.flatten().index_select(0, batch.places).sum()
 
     def _known(self, tokens: Tensor) -> Tensor:
         """The tokens as the vocabulary knows them."""

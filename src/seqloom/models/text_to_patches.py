@@ -58,8 +58,8 @@ class TextToPatches(Seq2Seq):
     def predict(self, reading: Reading, state: State) -> Tensor:
         return F.pad(super().predict(reading, state), (FIRST, 0), value=IMPOSSIBLE)
 
-    def judge(self, reading: Reading, state: State, targets: Tensor) -> Tensor:
-        return super().judge(reading, state, (targets - FIRST).clamp(min=0))  # of `<pad>` nobody asks
+    def judge(self, reading: Reading, state: State, targets: Tensor, places: Tensor | None = None) -> Tensor:
+        return super().judge(reading, state, (targets - FIRST).clamp(min=0), places)  # of `<pad>` nobody asks
 
     def loss(self, reading: Reading, state: State, batch: Any, smoothing: float) -> Tensor:
         features = reading.features.flatten(0, 1).index_select(0, batch.places)

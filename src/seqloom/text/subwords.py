@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 import regex
+from numpy.typing import NDArray
 from tokenizers import Encoding, Regex, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as LibraryTokenizer
 
@@ -132,6 +133,10 @@ class BpeTokenizer(SubwordTokenizer):
             count -= 1
         return count
 
+    @property
+    def openings(self) -> NDArray[np.bool_]:
+        return np.array([piece.startswith(b" ") for piece in self._bytes])
+
     def contents(self) -> dict[str, Any]:
         return {"lowercase": self.lowercase, "pieces": self.byte_pieces, "merges": self.merges}
 
@@ -189,6 +194,10 @@ class UnigramTokenizer(SubwordTokenizer):
     @staticmethod
     def join(pieces: Iterable[str]) -> str:
         return "".join(pieces).replace(SPACE, " ").removeprefix(" ")
+
+    @property
+    def openings(self) -> NDArray[np.bool_]:
+        return np.array([piece.startswith(SPACE) for piece in self._strings])
 
     def contents(self) -> dict[str, Any]:
         return {"lowercase": self.lowercase, "pieces": self.scored_pieces}

@@ -21,6 +21,7 @@ from seqloom.text.vocabulary import Vocabulary
 Ids = NDArray[np.uint32]
 
 _END = np.array([EOS], np.uint32)
+_INVISIBLE = frozenset((PAD, BOS, EOS))
 VERSION = 1  # of the JSON document; raise it when an old reader could no longer understand a new file
 
 
@@ -74,6 +75,12 @@ class Tokenizer(ABC):
         """How many of the first ids read the same whatever follows, such that of what follows, only the last of them
         must be known to write it. All, where pieces are put together as they are; see `Unfolding`."""
         return len(ids)
+
+    @property
+    def openings(self) -> NDArray[np.bool_] | None:
+        """Which ids begin with a space, where a text is its pieces put together as they are and spaces make no
+        difference but between words; None where what a piece reads like depends on its neighbours."""
+        return None
 
     @abstractmethod
     def contents(self) -> dict[str, Any]:
@@ -197,4 +204,4 @@ def empty_corpus() -> DataError:
 
 def visible(ids: Iterable[int]) -> list[int]:
     """The ids that stand for text: padding, begin and end left out."""
-    return [int(id) for id in ids if id not in (PAD, BOS, EOS)]
+    return [id for id in map(int, ids) if id not in _INVISIBLE]

@@ -28,7 +28,7 @@ class Critic(nn.Module):
 
     def forward(self, episodes: Episodes, tokens: Tensor) -> Tensor:
         """tokens [rows, time] -> the value before each of them, [rows, time]; 0 behind the end."""
-        values = self.value(episodes.judge(self.network, tokens).features).squeeze(2).float()
+        values = self.value(episodes.features(self.network, tokens)).squeeze(2).float()
         return values.masked_fill(tokens == PAD, 0.0)
 
 
@@ -66,7 +66,7 @@ class ActorCritic(Rewarded):
         rollout = episodes.write(samples, self.longest(episodes), draw)
         tokens, texts = rollout.tokens, rollout.tokens.cpu()
         values = self.critic(episodes, tokens)
-        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, texts))
+        worth, logs = self.shaped(episodes, rollout, texts)
         rewards = worth.flatten()
         with torch.no_grad():
             expected = self.target(episodes, tokens)
@@ -75,7 +75,7 @@ class ActorCritic(Rewarded):
         errors = (values - returns).pow(2).masked_fill(tokens == PAD, 0.0).sum()
         total = config.critic_weight * errors
         if self.done >= config.pretraining:
-            total = total - (advantages * episodes.judge(model, tokens).log_probs).sum()
+            total = total - (advantages * episodes.judge(model, tokens, texts).log_probs).sum()
         words = (tokens != PAD).sum()
         logs |= {"critic_error": errors / words, "advantage": (advantages.pow(2).sum() / words).sqrt()}
         return total / samples, logs

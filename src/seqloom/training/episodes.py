@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from seqloom.data.batch import PaddedBatch, shifted
+from seqloom.data.batch import PaddedBatch, places_of, sent, shifted
 from seqloom.data.windows import TokenBatch
-from seqloom.decoding.protocol import StepModel
-from seqloom.decoding.rollout import Choose, Rollout, best, rollout
+from seqloom.decoding.graphs import GraphSteps
+from seqloom.decoding.rollout import Choose, Choosing, Rollout, best, rollout
 from seqloom.models.conditional import Conditional
 from seqloom.models.language import LanguageModel
 from seqloom.nn import State
+from seqloom.nn.decoders import Reading
 from seqloom.text import open_words
 from seqloom.text.special import BOS, EOS, PAD
 from seqloom.text.tokenizer import Tokenizer
@@ -45,7 +46,7 @@ class Episodes(ABC):
 
     def __init__(self, model: Any, batch: Any, tokenizer: Tokenizer, texts: Texts | None) -> None:
         self.model, self.batch, self.tokenizer, self.texts = model, batch, tokenizer, texts
-        self.steps: StepModel = model
+        self.choosing: Callable[[Choose], Choosing | GraphSteps] = partial(Choosing, model)
         """The model as it writes: on a GPU, its steps may be recorded."""
 
     @abstractmethod
@@ -53,8 +54,16 @@ class Episodes(ABC):
         """So many texts for each example, by the model; `given`: what those of each example begin with."""
 
     @abstractmethod
-    def judge(self, network: Any, tokens: Tensor) -> Judged:
-        """What a network makes of texts, which may be another one than the model, but of its shape."""
+    def features(self, network: Any, tokens: Tensor) -> Tensor:
+        """What a network knew when it was to write each of tokens [rows, time]: [rows, time, size]."""
+
+    @abstractmethod
+    def judge(self, network: Any, tokens: Tensor, texts: Tensor) -> Judged:
+        """What a network makes of texts, which may be another one than the model, but of its shape.
+
+        tokens [rows, time] are where the network is, and `texts` are the same on the processor, which need not wait for
+        a GPU to see where they end.
+        """
 
     @abstractmethod
     def spelled(self, tokens: Tensor) -> list[str]:
@@ -100,18 +109,28 @@ class PairEpisodes(Episodes):
         words = self.truth.new_full((samples * len(self.truth), 1), BOS)
         if given is not None:
             given = given.repeat_interleave(samples, 0)
-        return rollout(self.steps, state, words, longest, choose, given)
+        return rollout(self.choosing(choose), state, words, longest, given)
 
-    def judge(self, network: Conditional, tokens: Tensor) -> Judged:
+    def features(self, network: Conditional, tokens: Tensor) -> Tensor:
+        reading, _ = self._read(network, tokens)
+        return reading.features
+
+    def judge(self, network: Conditional, tokens: Tensor, texts: Tensor) -> Judged:
+        places = sent(places_of(texts), tokens.device)
+        reading, state = self._read(network, tokens)
+        log_probs = network.judge(reading, state, tokens, places)
+        return Judged(log_probs.masked_fill(tokens == PAD, 0.0), reading.features)
+
+    def _read(self, network: Conditional, tokens: Tensor) -> tuple[Reading, State]:
+        """What a network makes of texts, and the state that it began with."""
         begun = self._state if network is self.model else self._begun(network)
         state = _repeated(begun, len(self.truth), len(tokens) // len(self.truth))
         reading, _ = network(shifted(tokens), state)
-        log_probs = network.judge(reading, state, tokens)
-        return Judged(log_probs.float().masked_fill(tokens == PAD, 0.0), reading.features)
+        return reading, state
 
     def spelled(self, tokens: Tensor) -> list[str]:
-        rows = tokens.tolist()
-        if max(map(max, rows)) < self.tokenizer.size:
+        rows = _unpadded(tokens)
+        if int(tokens.max()) < self.tokenizer.size:
             return [self.tokenizer.decode(row) for row in rows]
         _, _, words = open_words.encode_sources(self.tokenizer, self.sources)  # those that are copied
         each = len(rows) // len(words)
@@ -146,17 +165,20 @@ class TextEpisodes(Episodes):
         words = self.prompt.repeat_interleave(samples, 0)
         if given is not None:
             given = given.repeat_interleave(samples, 0)
-        return rollout(self.steps, self.model.start(len(words)), words, longest, choose, given)
+        return rollout(self.choosing(choose), self.model.start(len(words)), words, longest, given)
 
-    def judge(self, network: LanguageModel, tokens: Tensor) -> Judged:
+    def features(self, network: LanguageModel, tokens: Tensor) -> Tensor:
         prompts = self.prompt.repeat_interleave(len(tokens) // len(self.prompt), 0)
         features, _ = network(torch.cat([prompts, tokens[:, :-1]], dim=1))
-        features = features[:, prompts.size(1) - 1 :]
-        log_probs = network.output.log_prob(features, tokens)
-        return Judged(log_probs.float().masked_fill(tokens == PAD, 0.0), features)
+        return features[:, prompts.size(1) - 1 :]
+
+    def judge(self, network: LanguageModel, tokens: Tensor, texts: Tensor) -> Judged:
+        places = sent(places_of(texts), tokens.device)
+        features = self.features(network, tokens)
+        return Judged(network.output.log_prob_at(features, tokens, places), features)
 
     def spelled(self, tokens: Tensor) -> list[str]:
-        return [self.tokenizer.decode(row) for row in tokens.tolist()]
+        return [self.tokenizer.decode(row) for row in _unpadded(tokens)]
 
     @cached_property
     def truth(self) -> Tensor:
@@ -207,6 +229,12 @@ def writing(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(training)
+
+
+def _unpadded(tokens: Tensor) -> list[list[int]]:
+    """Tokens [rows, time], each row up to its last one that is not `<pad>`."""
+    ends = ((tokens != PAD) * torch.arange(1, tokens.size(1) + 1, device=tokens.device)).amax(1)
+    return [row[:end] for row, end in zip(tokens.tolist(), ends.tolist(), strict=True)]
 
 
 def _repeated(state: State, examples: int, samples: int) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from seqloom.config.schema.objectives import LikelihoodObjective
 from seqloom.config.schema.reinforcement import MinimumRiskObjective, PolicyGradientObjective, RewardedObjective
 from seqloom.decoding.graphs import GraphSteps
-from seqloom.decoding.rollout import Rollout, best, draw
+from seqloom.decoding.rollout import Choose, Choosing, Rollout, best, draw
 from seqloom.models.conditional import Conditional
 from seqloom.text.special import PAD
 from seqloom.training.baselines import Baseline, Written, build_baseline
@@ -20,6 +21,9 @@ from seqloom.training.episodes import Episodes, Writer, episodes_of, writing
 from seqloom.training.objectives import Context, Loss, MaximumLikelihood, Objective
 from seqloom.training.pair_objectives import TeacherForcing
 from seqloom.training.rewards import Reward, build_reward
+from seqloom.training.written import WrittenTexts
+
+LOOKS = 8  # updates between two looks at the divergence, where it is only logged: a look is a pass of another model
 
 
 class Rewarded(Objective):
@@ -34,7 +38,6 @@ class Rewarded(Objective):
 
     config: RewardedObjective
     reward: Reward
-    _steps: GraphSteps | None = None
 
     def __init__(self, config: RewardedObjective, context: Context | None = None) -> None:
         super().__init__(config, context)
@@ -43,6 +46,10 @@ class Rewarded(Objective):
         self.of_pairs = TeacherForcing(config, context)
         self.first: nn.Module | None = None
         """p₀"""
+        self.register_buffer("updates", torch.zeros((), dtype=torch.long))
+        self.register_buffer("apart", torch.zeros(()))
+        """The divergence when it was last looked at."""
+        self._steps: dict[Choose, GraphSteps] = {}  # on a GPU, by how tokens are chosen
 
     def prepare(self, model: Writer) -> None:
         """Read what rewards need, and keep the model as it is now."""
@@ -53,6 +60,9 @@ class Rewarded(Objective):
         self.done = done
 
     def forward(self, model: Writer, batch: Any) -> Loss:
+        updates = self.get_buffer("updates")
+        self._looks = int(updates) % LOOKS == 0  # asked for here, where a GPU has little left to do
+        updates.add_(1)
         with writing(model):
             episodes = self.episodes(model, batch)
             total, logs = self.follow(model, episodes)
@@ -81,9 +91,13 @@ class Rewarded(Objective):
         assert self.context.tokenizer is not None
         episodes = episodes_of(model, batch, self.context.tokenizer, self.context.texts, self.config.prompt)
         if model.device.type == "cuda":
-            self._steps = self._steps or GraphSteps(model)
-            episodes.steps = self._steps
+            episodes.choosing = partial(self._recorded, model)
         return episodes
+
+    def _recorded(self, model: Writer, choose: Choose) -> GraphSteps:
+        if choose not in self._steps:
+            self._steps[choose] = GraphSteps(Choosing(model, choose))
+        return self._steps[choose]
 
     def longest(self, episodes: Episodes) -> int:
         """Tokens that a text may have."""
@@ -94,22 +108,32 @@ class Rewarded(Objective):
         samples = len(tokens) // len(episodes.truth)
         references = [several for several in episodes.references for _ in range(samples)]
         sources = [source for source in episodes.sources for _ in range(samples)]
-        found = self.reward(episodes.spelled(tokens), references, sources)
+        assert self.context.tokenizer is not None
+        texts = WrittenTexts(tokens.numpy(), self.context.tokenizer, partial(episodes.spelled, tokens))
+        found = self.reward(texts, references, sources)
         return torch.as_tensor(found, dtype=torch.float32).to(episodes.truth.device).view(-1, samples)
 
-    def shaped(self, episodes: Episodes, written: Rollout, rewards: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The rewards with what entropy and divergence add to them, and means to be logged."""
-        config, samples = self.config, rewards.size(1)
-        log_probs = written.log_probs.sum(1).view_as(rewards)
+    def shaped(self, episodes: Episodes, written: Rollout, texts: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The rewards with what entropy and divergence add to them, and means to be logged.
+
+        texts: the tokens on the processor, which finds the rewards while a GPU is busy with all that was asked of it.
+        """
+        config, samples = self.config, self.config.samples
         needed = bool(config.divergence or config.divergence_limit)
-        looked_at = slice(None) if needed else slice(0, None, samples)  # one text of each example, for the log
-        divergence = self.divergence(episodes, written, looked_at)
+        apart = self.get_buffer("apart")
+        if needed:
+            divergence = self.divergence(episodes, written, texts, slice(None))
+            apart.copy_(divergence.mean())
+        elif self._looks:  # for the log, one text of each example is enough, and not in every update
+            apart.copy_(self.divergence(episodes, written, texts, slice(0, None, samples)).mean())
+        rewards = self.rewards(episodes, texts)
+        log_probs = written.log_probs.sum(1).view_as(rewards)
         words = written.chosen.sum()
         logs = {
             "reward": rewards.mean(),
             "entropy": -log_probs.sum() / words.clamp(min=1),
             "distinct": _first_of_their_kind(written.tokens, samples).float().mean(),
-            "divergence": divergence.mean(),
+            "divergence": apart,
             "length": words / len(written.tokens),
         }
         worth = rewards - config.entropy * log_probs
@@ -121,9 +145,9 @@ class Rewarded(Objective):
         return worth, logs
 
     @torch.no_grad()
-    def divergence(self, episodes: Episodes, written: Rollout, rows: slice) -> Tensor:
+    def divergence(self, episodes: Episodes, written: Rollout, texts: Tensor, rows: slice) -> Tensor:
         """log p(y) - log p₀(y) of some of the texts: on average the divergence KL(p, p₀)."""
-        before = episodes.judge(self.first, written.tokens[rows]).log_probs
+        before = episodes.judge(self.first, written.tokens[rows], texts[rows]).log_probs
         return (written.log_probs[rows] - before * written.chosen[rows]).sum(1)
 
 
@@ -149,13 +173,14 @@ class PolicyGradient(Rewarded):
         samples = self.config.samples
         given = self._given(episodes.truth)
         rollout = episodes.write(samples, self.longest(episodes), draw, given)
-        texts = rollout.tokens.cpu()
         greedy = None
         if self.baseline.greedy:
-            text = episodes.write(1, self.longest(episodes), best, given).tokens
-            greedy = self.rewards(episodes, text.cpu()).squeeze(1)
-        judged = episodes.judge(model, rollout.tokens)  # a GPU is busy with it while the processor finds the rewards
-        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, texts))
+            greedy = episodes.write(1, self.longest(episodes), best, given).tokens.cpu()
+        texts = rollout.tokens.cpu()
+        judged = episodes.judge(model, rollout.tokens, texts)
+        worth, logs = self.shaped(episodes, rollout, texts)
+        if greedy is not None:
+            greedy = self.rewards(episodes, greedy).squeeze(1)
         written = Written(rollout.tokens, worth, greedy, judged)
         advantages = written.each - self.baseline.expected(written)
         weights = torch.where(rollout.chosen, advantages, 1.0)  # what was given is learned by likelihood
@@ -191,8 +216,8 @@ class MinimumRisk(Rewarded):
         config, samples = self.config, self.config.samples
         rollout = episodes.write(samples, self.longest(episodes), draw)
         texts = rollout.tokens.cpu()
-        log_probs = episodes.judge(model, rollout.tokens).log_probs.sum(1).view(-1, samples)
-        worth, logs = self.shaped(episodes, rollout, self.rewards(episodes, texts))
+        log_probs = episodes.judge(model, rollout.tokens, texts).log_probs.sum(1).view(-1, samples)
+        worth, logs = self.shaped(episodes, rollout, texts)
         repeated = ~_first_of_their_kind(rollout.tokens, samples)
         shares = (config.sharpness * log_probs).masked_fill(repeated, -torch.inf).softmax(1)
         return -(shares * worth).sum() / config.sharpness, logs

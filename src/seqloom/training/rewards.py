@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -17,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.errors import ConfigError, UserError, did_you_mean
-from seqloom.metrics.bleu import sentence_bleus
+from seqloom.metrics.bleu import OF_SENTENCES, BleuFormula
 from seqloom.metrics.chrf import sentence_chrfs
 from seqloom.metrics.cider import TextCider
 from seqloom.metrics.corpus_scores import scoring_tokenizer, scoring_tokens
-from seqloom.metrics.ngram_counts import repeated_ngrams
+from seqloom.metrics.ngram_counts import NumberedRows, NumberedTexts, repeated_ngrams
 from seqloom.metrics.rouge import rouge_l, rouge_n, rouge_words
 from seqloom.training.objectives import Judge
+from seqloom.training.written import WordNumbers
 
 Numbers = NDArray[np.float64]
 Lines = Sequence[str]
@@ -46,6 +48,11 @@ class Words:
     def of(self, text: str) -> list[str]:
         """As sacreBLEU splits it."""
         return _tokens(text, self.tokenize)
+
+    @cached_property
+    def numbers(self) -> WordNumbers:
+        """The same as numbers, which are faster to count."""
+        return WordNumbers(self.tokenize)
 
     def for_rouge(self, text: str) -> list[str]:
         """As rouge-score splits it, where words have spaces between them."""
@@ -77,8 +84,20 @@ class BleuReward(Reward):
         self.words = words
 
     def __call__(self, texts: Lines, references: Several, sources: Lines) -> Numbers:
-        split = self.words.of
-        return sentence_bleus([split(text) for text in texts], [[split(each) for each in row] for row in references])
+        numbers = self.words.numbers
+        each = _samples(references)
+        theirs = NumberedTexts.of([numbers.numbers.remembered(one) for row in references[::each] for one in row])
+        several = np.array([len(row) for row in references[::each]])
+        formula = BleuFormula(**OF_SENTENCES)
+        return formula.scores(formula.count_rows(NumberedRows(numbers.of(texts), theirs, several, each)))
+
+
+def _samples(references: Several) -> int:
+    """How many texts in a row have the very same references; 1 where they are not equally many everywhere."""
+    each = next((place for place, row in enumerate(references) if row is not references[0]), len(references))
+    firsts = (row for row in references[::each] for _ in range(each))
+    alike = len(references) % each == 0 and all(map(operator.is_, references, firsts))
+    return each if alike else 1
 
 
 class RougeReward(Reward):

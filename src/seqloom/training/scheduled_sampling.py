@@ -10,6 +10,8 @@ from torch import Tensor
 
 from seqloom.config.schema.objectives import LikelihoodObjective, ScheduledSamplingObjective
 from seqloom.data.windows import TokenBatch
+from seqloom.decoding.graphs import GraphSteps
+from seqloom.decoding.protocol import StepModel
 from seqloom.decoding.rollout import best, draw
 from seqloom.models.conditional import Conditional
 from seqloom.nn import State
@@ -35,6 +37,7 @@ class ScheduledSampling(Objective):
     """
 
     config: ScheduledSamplingObjective
+    _recorded: GraphSteps | None = None
 
     def __init__(self, config: ScheduledSamplingObjective, context: Context | None = None) -> None:
         super().__init__(config, context)
@@ -71,10 +74,13 @@ class ScheduledSampling(Objective):
             return torch.stack(list(columns), dim=1)
 
     def _steps(self, model: Writer, truth: Tensor, told: Tensor, state: State) -> Iterator[Tensor]:
+        steps: StepModel = model
+        if model.device.type == "cuda":
+            steps = self._recorded = self._recorded or GraphSteps(model)
         words = truth[:, 0]
         yield words
         for step in range(1, truth.size(1)):
-            log_probs, state = model.step(state, words)
+            log_probs, state = steps.step(state, words)
             words = _mixed(truth[:, step], self.choose(log_probs), told[:, step])
             yield words
 

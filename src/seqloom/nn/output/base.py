@@ -38,6 +38,15 @@ class OutputLayer(nn.Module, ABC):
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         """log p(target | features), exact and normalised: [..., input_size], [...] -> [...]."""
 
+    def log_prob_at(self, features: Tensor, targets: Tensor, places: Tensor | None) -> Tensor:
+        """`log_prob` of those that count of targets [rows, time], at `places` [n], row after row; of all where none are
+        given. features [rows, time, input_size] -> [rows, time], 0 where nobody asked."""
+        if places is None:
+            return exact(self.log_prob(features, targets))
+        few = features.flatten(0, 1).index_select(0, places)
+        found = exact(self.log_prob(few, targets.flatten().index_select(0, places)))
+        return found.new_zeros(targets.numel()).index_copy(0, places, found).view(targets.shape)
+
     @abstractmethod
     def log_probs(self, features: Tensor) -> Tensor:
         """log p of every word: [..., input_size] -> [..., vocabulary_size]."""
