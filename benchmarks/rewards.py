@@ -1,9 +1,11 @@
 """python -m benchmarks.rewards SUITE --data DIR [--models A;B] [--ways A;B] [--seeds N] [--minutes M] [--jobs N]
+                                          [--steps N] [--batches N]
 
 Train by likelihood, go on from there in several ways for the same time, and compare what comes out on the test set.
 
 multi30k: DIR holds train, val and test_2016_flickr, each .en and .de (gzipped or not); rewards and figures are BLEU.
 dialogsum: DIR holds train.jsonl, validation.jsonl and test.jsonl with the keys source and target; ROUGE-L.
+cost: the files of multi30k; what an update costs in each way, and where its time goes (benchmarks/reward_cost.py).
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
+
+import torch
 
 from benchmarks.quality import TRANSFORMER, Config, _recurrent, _seqloom, _trained, _translating, dialogsum
 from benchmarks.tables import Table
@@ -58,6 +62,9 @@ class Result(NamedTuple):
 def main() -> None:
     """Train and decode everything, then print and write the table."""
     arguments = _arguments()
+    if arguments.suite == "cost":
+        _finish(_costs(arguments), arguments.out)
+        return
     suite = SUITES[arguments.suite](arguments.data)
     models = arguments.models.split(";") if arguments.models else list(suite.models)
     ways = arguments.ways.split(";") if arguments.ways else list(WAYS)
@@ -71,21 +78,38 @@ def main() -> None:
         found |= {(way, model, seed): result for (model, seed, way), result in went_on}
         references = _references(place / f"{models[0]} 0")
     tables = [_table(suite, found, model, ["likelihood", *ways], list(seeds), references) for model in models]
+    _finish(tables, arguments.out)
+
+
+def _finish(tables: list[Table], out: Path | None) -> None:
     text = "\n".join(map(str, tables))
     print(text)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    if out:
+        out.write_text(text + "\n", encoding="utf-8")
+
+
+def _costs(arguments: argparse.Namespace) -> list[Table]:
+    from benchmarks.reward_cost import WAYS as MEASURED
+    from benchmarks.reward_cost import cost_table
+
+    configs = multi30k(arguments.data).models
+    models = arguments.models.split(";") if arguments.models else ["LSTM"]
+    ways = arguments.ways.split(";") if arguments.ways else list(MEASURED)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return [cost_table(configs[model], ways, arguments.steps, arguments.batches, device) for model in models]
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compare ways to go on after maximum likelihood.")
-    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("suite", choices=[*SUITES, "cost"])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--models", help="only these, with ; between them")
     parser.add_argument("--ways", help="only these, with ; between them")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=1.5, help="how long each way goes on")
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
+    parser.add_argument("--steps", type=int, default=600, help="cost: of likelihood, before anything is measured")
+    parser.add_argument("--batches", type=int, help="cost: measured in turn; all of an epoch when not given")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
