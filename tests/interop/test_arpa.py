@@ -20,6 +20,7 @@ from seqloom.interop.arpa import kernels, lines, read_arpa, reading, write_arpa,
 from seqloom.models.ngram.counting import count
 from seqloom.models.ngram.estimation import estimate
 from seqloom.models.ngram.model import NgramModel
+from seqloom.models.ngram.single import LineScorer
 from seqloom.models.ngram.trie import NO_HISTORY
 from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.reading import read_lines
@@ -189,6 +190,15 @@ def test_kenlms_files_score_as_in_the_kenlm_module(kenlm):
             scores, orders = model.unit_scores(tokens, np.array([len(tokens)]), first)
             assert scores / math.log(10) == pytest.approx(expected, abs=2e-6)
             assert orders.tolist() == list(expected_orders)
+
+
+def test_a_line_by_itself_scores_as_in_the_kenlm_module(kenlm):
+    path = FIXTURES / "tm.5.arpa.gz"
+    model, tokenizer = read(path)
+    theirs = kenlm.Model(str(path))
+    for scorer in (LineScorer(model, tokenizer, closed=False), LineScorer(model, tokenizer, closed=True)):
+        for sentence in [*SENTENCES, *list(read_lines(FIXTURES / NOVEL))[1000:1100]]:
+            assert scorer.log_prob(sentence) / math.log(10) == pytest.approx(theirs.score(sentence), abs=1e-4)
 
 
 # ---------------------------------------------------------------------------------------------------- round trip

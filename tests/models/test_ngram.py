@@ -23,7 +23,6 @@ from seqloom.models.ngram.model import NgramModel
 from seqloom.models.ngram.trie import NO_HISTORY
 from seqloom.models.ngram.workspace import Workspace
 from seqloom.text.special import BOS, EOS, PAD, UNK
-from seqloom.text.words import WhitespaceTokenizer
 
 SMOOTHINGS = ["modified-kneser-ney", "kneser-ney", "absolute", "laplace", "additive", "maximum-likelihood"]
 Units = list[list[int]]
@@ -109,21 +108,6 @@ def test_compiled_scores_are_those_of_numpy_and_of_the_steps(
         np.testing.assert_array_equal(compiled_orders, orders)
     steps = [log_probs_after(model, unit[:at])[token] for unit in others for at, token in enumerate([*unit, EOS])]
     np.testing.assert_allclose(plain, steps, rtol=1e-5, atol=1e-5)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(["a", "b", "ä", "\n", "zebra", "\u2028", "<eos>"]), max_size=9), st.booleans())
-def test_a_line_by_itself_is_scored_as_among_others(pieces: list[str], stupid: bool) -> None:
-    tokenizer = WhitespaceTokenizer.train(["a b ä a b b", "b a ä"])
-    tokens, _ = tokenizer.encode_flat(["a b ä a b b", "b a ä", "a b b"])
-    config = NgramModelConfig(order=3, smoothing="stupid-backoff" if stupid else "modified-kneser-ney")
-    model = estimate(count(tokens, config.order, tokenizer.size), config).model
-    line = " ".join(pieces)
-    ids, lengths = tokenizer.encode_flat([line])
-    log_probs, unknown = model.unit_log_probs(ids, lengths), ids == UNK
-    log_prob, length, unknowns, known = scoring.LineScorer(model, tokenizer.table).score(line)
-    assert (length, unknowns) == (len(ids), unknown.sum())
-    assert [log_prob, known] == pytest.approx([log_probs.sum(), log_probs[~unknown].sum()], rel=1e-5)
 
 
 def test_compiled_distributions_are_those_of_numpy() -> None:

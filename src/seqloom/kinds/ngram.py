@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,13 +22,12 @@ from seqloom.metrics.likelihood import unit_likelihood
 from seqloom.models.ngram.counting import Counts, count
 from seqloom.models.ngram.estimation import Estimate, estimate
 from seqloom.models.ngram.model import NgramModel
-from seqloom.models.ngram.scoring import COMPILED, LineScorer
 from seqloom.models.ngram.trie import NO_HISTORY
 from seqloom.models.ngram.workspace import Workspace
 from seqloom.runs.contests import TextContest
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import Kind, Report, Work
-from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, listed, text_report
+from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, text_report
 from seqloom.runs.scores import Score
 from seqloom.runs.stages import Computation, Computed, Stopwatch
 from seqloom.runs.trained import HasNgrams
@@ -39,7 +37,12 @@ from seqloom.text.words import WhitespaceTokenizer
 from seqloom.training import Reporter, read_metrics
 
 if TYPE_CHECKING:
+    from seqloom.models.ngram.single import LineScorer
     from seqloom.reports.ngrams import OrderCoverage, Orders
+
+FEW_LINES = 256  # so many are scored, one at a time, before compiled code is loaded
+NGRAMS_PER_LINE = 1 << 12  # that a table is made of in the time that scoring a line takes without it
+MOST_NGRAMS = 1 << 28  # the table of more would take over 5 GB
 
 
 @dataclass(frozen=True)
@@ -62,26 +65,32 @@ class TrainedNgram(TrainedLanguageModel, HasNgrams):
         return "each unit by itself" + ("; scores, not probabilities" if self.model.missing else "")
 
     def score(self, texts: str | Sequence[str], bos: bool = True, eos: bool = True) -> list[Score]:
-        line = self._line(texts) if bos and eos else None
-        return super().score(texts, bos, eos) if line is None else [Score(*line)]
+        single = isinstance(texts, str) or len(texts) == 1
+        lines = self._line_scorer() if single and bos and eos else None
+        if lines is None:
+            return super().score(texts, bos, eos)
+        return [Score(*lines.score(texts if isinstance(texts, str) else texts[0]))]
 
     def log_prob(self, texts: str | Sequence[str]) -> list[float]:
-        line = self._line(texts)
-        return super().log_prob(texts) if line is None else [line[0]]
+        lines = self._lines
+        if lines is None or not isinstance(texts, str):
+            return super().log_prob(texts)
+        return [lines.log_prob(texts)]
 
-    def _line(self, texts: str | Sequence[str]) -> tuple[float, int, int, float] | None:
-        """The score of a single text in compiled code, where that can be done and many were asked for before."""
-        texts = listed(texts)
-        if len(texts) != 1 or self.model.scored < COMPILED or self._lines is None:
-            return None
-        return self._lines.score(self.tokenizer.prepare(texts[0]))
+    _lines: LineScorer | None = None
+    _asked = 0  # how many single lines were scored without it
 
-    @cached_property
-    def _lines(self) -> LineScorer | None:
-        """What scores single lines, where words are what stands between spaces."""
-        if not isinstance(self.tokenizer, WhitespaceTokenizer) or self.data.unit == "file":
-            return None
-        return LineScorer(self.model, self.tokenizer.table)
+    def _line_scorer(self) -> LineScorer | None:
+        """What scores single lines, where words are what stands between spaces: made when it pays."""
+        if self._lines is None and isinstance(self.tokenizer, WhitespaceTokenizer) and not self._of_files:
+            self._asked += 1
+            ngrams = len(self.model.trie.words)
+            if self._asked > FEW_LINES + ngrams // NGRAMS_PER_LINE and ngrams <= MOST_NGRAMS:
+                from seqloom.models.ngram.single import LineScorer
+
+                counted = self.config.model.smoothing != "imported"
+                self._lines = LineScorer(self.model, self.tokenizer, closed=counted)
+        return self._lines
 
     def _judge(
         self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], bos: bool

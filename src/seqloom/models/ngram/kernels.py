@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.compiling import compiled
-from seqloom.text.word_table import number_words
 
 Array = NDArray[Any]
 
@@ -415,38 +414,3 @@ def _add_missing(
             ask += 1
         elif reach >= length:
             scores[place] += missing
-
-
-@compiled
-def score_line(
-    text: Array,
-    slots: Array,
-    starts: Array,
-    pool: Array,
-    size: int,
-    words: Array,
-    first: Array,
-    log_probs: Array,
-    backoffs: Array,
-    missing: np.float32,
-    order: int,
-) -> tuple[float, int, int, float]:
-    """The score of one line of words, which ends in a newline: log p, tokens, unknown ones, log p without those.
-
-    The words are found in a `WordTable`: `slots` to `size` are its `arrays`. From bytes to numbers without a way back
-    to Python, which would take as long as the rest.
-    """
-    targets = np.empty(len(text), np.int32)
-    _, count, _ = number_words(text, 0, targets, 0, slots, starts, pool, size, size)
-    inputs, scores, orders = np.empty(count, np.int32), np.empty(count, np.float32), np.empty(count, np.uint8)
-    inputs[0] = BOS
-    inputs[1:] = targets[: count - 1]
-    score(words, first, log_probs, backoffs, missing, order, inputs, targets, scores, orders, 0, count)
-    total, known, unknown = 0.0, 0.0, 0
-    for place in range(count):
-        total += scores[place]
-        if targets[place] == UNK:
-            unknown += 1
-        else:
-            known += scores[place]
-    return total, count, unknown, known

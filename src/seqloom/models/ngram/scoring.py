@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from seqloom.text.special import BOS
 
 if TYPE_CHECKING:
     from seqloom.models.ngram.model import NgramModel
-    from seqloom.text.word_table import WordTable
 
 COMPILED = 1 << 17
 """After this many tokens, the compiled loop is worth loading; before, numpy is done earlier."""
@@ -72,26 +70,6 @@ def score_compiled(model: NgramModel, inputs: NDArray[np.int32], targets: NDArra
     cuts = np.unique(begins[np.searchsorted(begins, np.arange(0, len(inputs), TASK), side="right") - 1])
     each(work, pairwise([*cuts.tolist(), len(inputs)]))
     return scores, orders
-
-
-class LineScorer:
-    """Scores one line of words at a time in compiled code, without an array made in Python.
-
-    words: the table of a vocabulary of which the model has the ids.
-    """
-
-    def __init__(self, model: NgramModel, words: WordTable) -> None:
-        from seqloom.models.ngram.kernels import score_line
-
-        trie, missing = model.trie, np.float32(model.missing)
-        self._score: Callable[..., tuple[float, int, int, float]] = score_line
-        self._model = (trie.words, trie.first, model.log_probs, model.backoffs, missing, model.order)
-        self._words = words
-
-    def score(self, line: str) -> tuple[float, int, int, float]:
-        """log p of a line and its `<eos>`, how many tokens they are, how many unknown, and log p without those."""
-        text = (line.replace("\n", " ") + "\n").encode("utf-8", "surrogatepass")
-        return self._score(text, *self._words.arrays, *self._model)
 
 
 def _begins(inputs: NDArray[np.int32]) -> NDArray[np.bool_]:
