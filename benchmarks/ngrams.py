@@ -178,7 +178,7 @@ def _queries(
     rows = []
     ways: dict[str, Callable[[], object]] = {
         "scoring lines of text, all in one call": lambda: model.score(lines),
-        "one line per call": lambda: [model.score(line) for line in lines],
+        "one line per call": lambda: [model.log_prob(line) for line in lines],  # log p alone, as kenlm's `score`
     }
     calls = [(call, tokens) for call in ways.values()]
     peer = _kenlm(folder / f"theirs-{sizes.orders[-1]}.arpa", lmplz)
