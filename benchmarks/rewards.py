@@ -1,5 +1,5 @@
 """python -m benchmarks.rewards SUITE --data DIR [--models A;B] [--ways A;B] [--seeds N] [--minutes M] [--jobs N]
-                                          [--steps N] [--batches N]
+                                          [--work DIR] [--steps N] [--batches N]
 
 Train by likelihood, go on from there in several ways for the same time, and compare what comes out on the test set.
 
@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
@@ -26,6 +28,7 @@ from benchmarks.tables import Table
 from seqloom.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_bootstrap_bleu
 from seqloom.metrics.corpus_scores import scoring_tokens
 from seqloom.metrics.rouge import rouge_l, rouge_words
+from seqloom.runs.folder import RunFolder
 
 CONTINUED = "likelihood, continued"
 POLICY = {"kind": "policy-gradient"}
@@ -69,8 +72,9 @@ def main() -> None:
     models = arguments.models.split(";") if arguments.models else list(suite.models)
     ways = arguments.ways.split(";") if arguments.ways else list(WAYS)
     seeds = range(arguments.seeds)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
-        place = Path(folder)
+    with ExitStack() as stack, ThreadPoolExecutor(arguments.jobs) as pool:
+        place = arguments.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        place.mkdir(parents=True, exist_ok=True)
         begun = list(pool.map(lambda job: _begin(suite, *job, place), [(m, s) for m in models for s in seeds]))
         jobs = [(model, seed, way) for model in models for way in ways for seed in seeds]
         went_on = list(pool.map(lambda job: _go_on(suite, *job, arguments.minutes, place), jobs))
@@ -110,13 +114,23 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
     parser.add_argument("--steps", type=int, default=600, help="cost: of likelihood, before anything is measured")
     parser.add_argument("--batches", type=int, help="cost: measured in turn; all of an epoch when not given")
+    parser.add_argument("--work", type=Path, help="keep runs here; what is there already is not made again")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
 
 def _begin(suite: Suite, model: str, seed: int, folder: Path) -> tuple[tuple[str, int], Result]:
-    run = _trained(f"{model} {seed}", suite.models[model] | {"seed": seed}, folder)
+    run = folder / f"{model} {seed}"
+    if not _finished(run):
+        _trained(run.name, suite.models[model] | {"seed": seed}, folder)
     return (model, seed), _measured(run, suite)
+
+
+def _finished(run: Path) -> bool:
+    """Whether a run is there to its end; what is left of one that was killed is taken away."""
+    if run.exists() and not RunFolder(run).finished:
+        shutil.rmtree(run)
+    return run.exists()
 
 
 def _go_on(
@@ -139,7 +153,8 @@ def _go_on(
     }
     run = folder / f"{model} {seed} {way}"
     given = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
-    _seqloom("train", str(folder / f"{model} {seed}"), *given, "--out", str(run), "--quiet", "--no-report")
+    if not _finished(run):
+        _seqloom("train", str(folder / f"{model} {seed}"), *given, "--out", str(run), "--quiet", "--no-report")
     result = _measured(run, suite)
     print(f"{run.name}: {result.figures}", file=sys.stderr, flush=True)
     return (model, seed, way), result
@@ -148,9 +163,11 @@ def _go_on(
 def _measured(run: Path, suite: Suite) -> Result:
     figures, outputs = {}, {}
     for strategy in ("greedy", "beam"):
-        file = run / f"{strategy}.txt"
-        scores = json.loads(_seqloom("evaluate", str(run), "--strategy", strategy, "--output", str(file), "--json"))
-        figures[strategy] = scores[suite.figure]["value"]
+        file, scores = Path(f"{run} {strategy}.txt"), Path(f"{run} {strategy}.json")
+        if not scores.exists():
+            printed = _seqloom("evaluate", str(run), "--strategy", strategy, "--output", str(file), "--json")
+            scores.write_text(printed, encoding="utf-8")
+        figures[strategy] = json.loads(scores.read_text(encoding="utf-8"))[suite.figure]["value"]
         outputs[strategy] = file.read_text(encoding="utf-8").split("\n")[:-1]
     return Result(figures, outputs)
 
