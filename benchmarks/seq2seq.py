@@ -233,11 +233,12 @@ class PunctualSeq2Seq(Seq2Seq):
 
     def begin(self, encoding: Encoding, source: Source) -> State:
         state = super().begin(encoding, source)
-        state.shared["ends"] = self.ends(*source)
+        state.shared["ends"] = self.ends(source.tokens, source.lengths)
         return state
 
     def predict(self, reading: Reading, state: State) -> Tensor:
-        return end_where_due(super().predict(reading, state), state.of_rows("ends") == state.position + 1)
+        due = state.of_rows("ends") == state.position + 1
+        return end_where_due(super().predict(reading, state).squeeze(1), due).unsqueeze(1)  # of one step at a time
 
 
 def punctual(setting: Setting, ends: Ends, device: torch.device) -> TrainedSeq2Seq:
@@ -278,7 +279,7 @@ class DecodingBench:
 
     def _call(self, beams: int) -> Callable[[], Any]:
         options: dict[str, Any] = {"strategy": "beam", "beam": beams} if beams > 1 else {"strategy": "greedy"}
-        return lambda: self.ours.translate(self.sources, max_length=self.max_length, **options)
+        return lambda: self.ours.generate(self.sources, max_length=self.max_length, **options)
 
     def _best_peer(self, config: Seq2SeqConfig, beams: int) -> MarianDecoding:
         """The fastest of the ways that the peer has, by a part of the sources as large as its largest batch."""

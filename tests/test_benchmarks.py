@@ -162,7 +162,8 @@ def test_sequence_to_sequence_is_measured(seq2seq: ModuleType, small: Any, pairs
 def test_marian_with_our_weights_computes_the_same_loss(seq2seq: ModuleType, small: Any, setting: Any):
     from benchmarks.seq2seq_peers import MarianTraining, build_marian, copy_weights
 
-    batch = next(seq2seq.BucketBatches(setting.materials.train, small.batch_tokens))
+    pairs = setting.materials.train
+    batch = next(seq2seq.Stream(pairs, pairs.buckets(small.batch_tokens)))
     torch.manual_seed(0)
     ours = seq2seq.build_seq2seq(setting.model, setting.vocabulary).eval()
     marian = copy_weights(ours, build_marian(setting.model, setting.vocabulary, "sdpa"))
