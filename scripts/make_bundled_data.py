@@ -8,6 +8,7 @@ SOURCE is a folder with one subfolder per corpus, as the originals name their fi
     tiny_shakespeare/input.txt.gz             tatoeba_cmn_eng/cmn.txt.gz     fashion_mnist/*-ubyte.gz
     english_novels/*.txt.gz                   cmudict/cmudict.gz             sentence_polarity/rt-polarity.*.gz
     botocore/*.whl                            chitchat/*.whl                 names/*.txt
+    blimp/blimp.jsonl.gz
 
 The words of the novels are counted, to know which are usual, and two novels are taken. The wheels are those of the
 Python packages that NOTICES.md lists, as pip downloads them; they are read, never run. Only the standard library is
@@ -57,6 +58,7 @@ INK = 16  # the darkest grey level of the digits
 PUNCTUATED = ("Doyle_Hound_1902", "Stevenson_Treasure_1883")
 MARKS = {",": "COMMA", ".": "PERIOD", ";": "SEMICOLON", ":": "COLON", "?": "QUESTION", "!": "EXCLAMATION"}
 LONGEST_PARAGRAPH = 200
+EVERY_NTH_PAIR = 50
 
 
 def main() -> None:
@@ -91,6 +93,7 @@ def main() -> None:
         write(target / f"sentence-polarity.{part}.tsv.gz", texts)
     for part, tagged in punctuation(source / "english_novels").items():
         write(target / f"punctuation.{part}.txt.gz", tagged)
+    write(target / "blimp.test.jsonl.gz", minimal_pairs(source / "blimp/blimp.jsonl.gz"))
     pictures = {"digits.train": digits(source / "digits8x8/digits.csv.gz")}
     for part, prefix, per_class in (("train", "train", 600), ("test", "t10k", 100)):
         pictures[f"fashion.{part}"] = balanced(source / "fashion_mnist", prefix, per_class)
@@ -321,6 +324,12 @@ def punctuation(folder: Path) -> dict[str, bytes]:
             if ends and len(tagged) <= LONGEST_PARAGRAPH:
                 parts[part_of(paragraph, 8)].append("".join(f"{word} {tag}\n" for word, tag in tagged) + "\n")
     return {part: "".join(paragraphs).encode() for part, paragraphs in parts.items()}
+
+
+def minimal_pairs(path: Path) -> bytes:
+    """Every nth pair of a good and a bad sentence: as many of each of the 67 paradigms, which are of one size."""
+    records = [json.loads(line) for line in unpacked(path).decode().splitlines()][::EVERY_NTH_PAIR]
+    return json_lines({key: record[key] for key in ("phenomenon", "paradigm", "good", "bad")} for record in records)
 
 
 def part_of(text: str, percent: int = 4) -> str:

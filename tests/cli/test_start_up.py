@@ -80,6 +80,7 @@ def test_ngrams_and_word_vectors_do_not_wait_for_torch(corpus_file: Path, tmp_pa
         ["score", ngram, "--input", str(corpus_file)],
         ["score", ngram, "--input", str(corpus_file), "--json"],
         ["evaluate", ngram, "--source", str(corpus_file)],
+        ["evaluate", ngram, "--minimal-pairs", "blimp"],
         ["export", ngram, str(tmp_path / "model.arpa"), "--to", "arpa"],
         ["words", "neighbours", vectors, "cat"],
         ["words", "analogy", vectors, "cat", "dog", "mat"],

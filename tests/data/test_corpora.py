@@ -215,7 +215,7 @@ def test_a_file_of_the_users_wins_over_a_bundled_name(tmp_path: Path, monkeypatc
             "shakespear",
             r"shakespear: no such file, and no bundled corpus of that name \(did you mean 'shakespeare'\?\)",
         ),
-        ("corpus.txt", "no such file.*known: chitchat, cmudict, digits"),
+        ("corpus.txt", "no such file.*known: blimp, chitchat, cmudict, digits"),
         ("tatoeba-en-zh:tset", r"no part 'tset' \(did you mean 'test'\?\)"),
         (".", "is a folder; name a file in it"),
     ],

@@ -13,7 +13,7 @@ import typer
 
 from seqloom.cli.completion import sources as sources_there
 from seqloom.cli.naming import Data, Misnamed, models_and_data, with_data
-from seqloom.cli.options import Json, Settings, first_process, print_json, typed
+from seqloom.cli.options import Json, MinimalPairs, Settings, first_process, print_json, typed
 
 if TYPE_CHECKING:
     from seqloom.reports.ladder import Ladder
@@ -49,6 +49,7 @@ def compare(
     ] = None,
     seeds: Seeds = 1,
     minutes: Minutes = None,
+    minimal_pairs: MinimalPairs = None,
     out: Annotated[Path, typer.Option(help="The folder for the runs and report.html.")] = Path("runs/compare"),
     json: Json = False,
     misnamed: Misnamed = None,
@@ -62,7 +63,8 @@ def compare(
     and all else is given to that of language models. With --seeds, the report says how far seeds are apart, and which
     differences between models are noise; seeds can be added to a comparison later. Before anything is trained, a few
     steps of each model tell about how long all will take; --minutes says how long it may take, measuring aside. Models
-    then learn for the same time, not from the same number of tokens.
+    then learn for the same time, not from the same number of tokens. --minimal-pairs adds what models of text know: how
+    often they prefer the good one of two sentences.
 
     \b
     Examples:
@@ -73,6 +75,7 @@ def compare(
       seqloom compare a.yaml b.yaml --tokens 2000000 --json
       seqloom compare rnn lstm gru --data my.txt --seeds 3
       seqloom compare --data my.txt --minutes 20
+      seqloom compare ngram lstm transformer --data my.txt --minimal-pairs blimp
       seqloom compare mixture rbm vae --data digits
       seqloom compare runs/lstm runs/ngram
     """
@@ -84,7 +87,9 @@ def compare(
     chosen = sources or ladder_for(data)
     settings = with_data(data, settings)
     with called_again():
-        ladder = compare_runs(chosen, settings, out, tokens, reporter(), vary, seeds, minutes, typed())
+        ladder = compare_runs(
+            chosen, settings, out, tokens, reporter(), vary, seeds, minutes, typed(), minimal_pairs or None
+        )
     show(ladder, out, json)
 
 

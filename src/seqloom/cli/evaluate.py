@@ -12,6 +12,7 @@ from seqloom.cli.options import (
     HELD,
     Device,
     Json,
+    MinimalPairs,
     Run,
     load_able,
     print_json,
@@ -61,6 +62,7 @@ def evaluate(
         Path | None,
         typer.Option(metavar="RUN", help="Text to image: a captioner that reads drawn images; do they say the same?"),
     ] = None,
+    minimal_pairs: MinimalPairs = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -72,10 +74,14 @@ def evaluate(
     compares with the references: BLEU and chrF are sacreBLEU's. A captioner does the same with images. Every figure
     carries a signature that says how it was computed.
 
+    With --minimal-pairs, a model of text says which of two sentences it finds likelier: how often is it the good one?
+    Text is then evaluated too only where --source names it. `blimp` is a bundled slice of BLiMP.
+
     \b
     Examples:
       seqloom evaluate runs/lstm --source test.txt
       seqloom evaluate runs/lstm --json
+      seqloom evaluate runs/lstm --minimal-pairs blimp
       seqloom evaluate runs/translate-en-zh
       seqloom evaluate runs/mine --source test.en --reference test.de --beam 5
       seqloom evaluate runs/mine --source test.en --reference test.de --against runs/other
@@ -86,7 +92,7 @@ def evaluate(
     from seqloom.errors import UserError
     from seqloom.kinds import load
     from seqloom.runs.generation import Decoding
-    from seqloom.runs.trained import Captions, ComparesWithReferences, DrawsTexts, Translates, able
+    from seqloom.runs.trained import Captions, ComparesWithReferences, DrawsTexts, Scores, Translates, able
 
     decoding = Decoding(
         strategy,
@@ -97,6 +103,7 @@ def evaluate(
         replace_unknown=replace_unknown,
     )
     model = load(run, device)
+    knowledge = able(model, Scores).minimal_pairs(minimal_pairs).scores if minimal_pairs else {}
     given: Any = source[0] if source and len(source) == 1 else source
     if isinstance(model, ComparesWithReferences):
         if reference and not isinstance(model, Translates):
@@ -115,9 +122,10 @@ def evaluate(
     elif reference or output or tokenize or against or bleu_weights is not None:
         able(model, ComparesWithReferences)
     else:
-        scores = model.evaluate(given).scores
+        scores = {} if knowledge and given is None else model.evaluate(given).scores
     if judge is not None:
         scores |= able(model, DrawsTexts).read_back(load_able(judge, Captions, device), given)
+    scores = knowledge | scores
     if json:
         print_json(scored_json(scores))
     else:

@@ -58,6 +58,13 @@ Image = Annotated[
         "--image", help="Models of images: an image, a folder, an idx file, or a bundled set; may be repeated."
     ),
 ]
+MinimalPairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="Records with a good and a bad sentence, a folder of such files, or blimp; may be repeated.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, max=10**15, help="Another seed, another result.")]
 
 Action = TypeVar("Action", bound=Callable[..., None])

@@ -35,7 +35,7 @@ class BundledCorpus:
     name: str
     description: str
     licence: str
-    kind: Literal["text", "pairs", "tagged", "labelled", "images"]
+    kind: Literal["text", "pairs", "tagged", "labelled", "choices", "images"]
     unit: Literal["line", "paragraph", "file"]
     """What ends with `<eos>`, as `data.unit` of a configuration says it."""
     files: Mapping[str, str]

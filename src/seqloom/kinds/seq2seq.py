@@ -36,6 +36,7 @@ from seqloom.reports.attention import AttentionMap
 from seqloom.runs.assets import Assets
 from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
 from seqloom.runs.contests import PairContest
+from seqloom.runs.evaluation import KnowledgeEvaluation
 from seqloom.runs.generation import Decoding, Generated, check_same_tokens
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import Weighted, language_model, listed, reranked
@@ -273,6 +274,10 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
     def full_scores(self, source: str, target: str, bos: bool = True, eos: bool = True) -> list[TokenScore]:
         """log p of each token of a target given those before it and its source; `eos` as for `score`."""
         return self._full_scores([source], [target], bos, eos)[0]
+
+    def minimal_pairs(self, source: Any) -> KnowledgeEvaluation:
+        """Refused: a target has a probability given its source, and a sentence by itself has none."""
+        raise self.lacking("which scores targets given their sources, and no sentences by themselves (minimal pairs)")
 
     def score_lines(
         self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True

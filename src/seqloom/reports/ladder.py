@@ -7,7 +7,7 @@ import math
 import shlex
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,9 @@ SECONDS = "training_seconds"
 SEEN = "seen"
 PASSES = "passes"
 """How many tokens or images each learned from, and how often it read all that there are; NaN where nobody knows."""
+
+KNOWLEDGE = "minimal_pairs"
+"""The accuracy on minimal pairs, where these were judged; that on a phenomenon is `minimal_pairs: its name`."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,8 @@ class Ladder:
     """What to do with the best run, the first thing to try first."""
     command: str = ""
     """What asked for the comparison."""
+    phenomena: Mapping[str, int] = field(default_factory=dict)
+    """What minimal pairs were about, and how many there were of each; nothing where none were judged."""
 
     def ranked(self) -> list[Rung]:
         """The rungs, best first by the yardstick; those without a value (NaN) last."""

@@ -15,6 +15,7 @@ from seqloom.files import write_text
 from seqloom.metrics.seeds import LEVEL
 from seqloom.reports import html
 from seqloom.reports.ladder import PASSES, SECONDS, SEEN, Ladder, Rung, Samples, listed
+from seqloom.reports.minimal_pairs import knowledge_section
 from seqloom.reports.numbers import MISSING, compact, duration, rounded, significant
 from seqloom.reports.pictures import inline_sheet
 from seqloom.reports.plots import learning_curves
@@ -34,6 +35,7 @@ def write_ladder_page(ladder: Ladder, path: Path) -> None:
         html.facts([("Command", html.code(ladder.command))], class_="commands") if ladder.command else html.Markup(),
         html.section("The numbers", html.table("Model", names, ladder.columns()), *notes),
         html.section("Quality against cost", *_plots(ladder)),
+        knowledge_section(ladder),
         _samples(ladder),
     ]
     folder = ladder.best().folder

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import groupby, product
+from itertools import chain, groupby, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
 from seqloom.data.corpora import data_kind, data_settings
 from seqloom.data.materials import remark_on_text
+from seqloom.data.minimal_pairs import minimal_pairs as read_minimal_pairs
 from seqloom.errors import UserError
 from seqloom.keywords import hinted
 from seqloom.progress import about
 from seqloom.reports.ladder import Ladder, Rung
 from seqloom.runs import engine
 from seqloom.runs.contests import Contest, Entrant, ImageContest, PairContest, TextContest
+from seqloom.runs.contests.knowledge import with_knowledge, with_phenomena
 from seqloom.runs.engine import load, train_into
 from seqloom.runs.folder import RunFolder, locked
 from seqloom.runs.kind import kind_named
@@ -39,6 +41,7 @@ def compare(
     seeds: int = 1,
     minutes: float | None = None,
     command: str = "",
+    minimal_pairs: str | Path | Sequence[str | Path] | None = None,
 ) -> Ladder:
     """Train presets and YAML files on the same terms, measure all, and write `out/report.html`.
 
@@ -50,6 +53,7 @@ def compare(
         which differences are noise. A model without chance in it is trained once.
     minutes: of training for all together, an equal share for each run that is trained by steps.
     command: what the page says that it came of; this call, where nothing is given.
+    minimal_pairs: models of text are judged by these too: files, folders of them, or `blimp`.
 
     A run that is finished in `out` already is not trained again; one of another configuration is refused.
     """
@@ -57,13 +61,16 @@ def compare(
         raise UserError(f"seeds={seeds}: a model is trained with one seed at least")
     settings, vary = listed_settings(settings), list(vary)
     asked = {"settings": settings, "out": str(out), "tokens": tokens, "vary": vary, "seeds": seeds, "minutes": minutes}
-    command = command or _call(sources=list(map(str, sources)), **asked)
+    pairs = [] if minimal_pairs is None else read_minimal_pairs(minimal_pairs)
+    command = command or _call(sources=list(map(str, sources)), **asked, minimal_pairs=minimal_pairs)
     out, said = Path(out), reporter or Silent()
     variations = _variations(vary)
     entrants = _entrants(sources, settings, variations)
     if all(entrant.run for entrant in entrants) and (settings or variations != [()] or seeds != 1):
         raise UserError("all of these runs are finished, and settings and seeds are for models that are to be trained")
     contest_class = _contest(entrants)
+    if pairs and contest_class is not TextContest:
+        raise UserError("minimal pairs are judged by models of text: compare such, or leave --minimal-pairs out")
     host = contest_class.host(entrants)
     processes = Processes.join(entrants[0].config.training.device)  # once for all trainings
     try:
@@ -78,9 +85,13 @@ def compare(
             runs = _runs(plan, len(entrants), said, processes.main, Timetable(expected))
             name, first = next(runs)
             contest = contest_class(first)
-            rungs = [contest.rung(name, first), *(contest.rung(name, trained) for name, trained in runs)]
+            rungs = [
+                with_knowledge(contest.rung(name, trained), trained, pairs) if pairs else contest.rung(name, trained)
+                for name, trained in chain([(name, first)], runs)
+            ]
             joined = {name: Rung.joined(list(same)) for name, same in groupby(rungs, lambda rung: rung.name)}
             ladder = replace(contest.ladder([joined[entrant.name] for entrant in entrants]), command=command)
+            ladder = with_phenomena(ladder, pairs) if pairs else ladder
             if processes.main:
                 from seqloom.reports.ladder_page import write_ladder_page  # draws: matplotlib takes a second
 

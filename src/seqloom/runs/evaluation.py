@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 
 from seqloom.errors import did_you_mean
 from seqloom.reports.numbers import figure_name
+from seqloom.version import __version__
 
 if TYPE_CHECKING:
     from seqloom.metrics.corpus_scores import Scored
+    from seqloom.metrics.minimal_pairs import Preferences
+
+
+PHENOMENON = "phenomenon: "
+"""What stands before the name of a phenomenon among figures."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,11 +53,34 @@ class Evaluation:
         return figures_table(self.scores)
 
 
+@dataclass(frozen=True, repr=False)
+class KnowledgeEvaluation(Evaluation):
+    """What a model knows of a language, by minimal pairs."""
+
+    preferences: Preferences
+
+    @classmethod
+    def of(cls, preferences: Preferences, how: str) -> KnowledgeEvaluation:
+        """The figures, and below them those of each phenomenon; `how` says what sentences were compared by."""
+        from seqloom.metrics.corpus_scores import Scored
+
+        signature = f"per cent of minimal pairs; {how}; a tie is wrong; seqloom {__version__}"
+        figures = {
+            "accuracy": preferences.accuracy,
+            "mean_over_phenomena": preferences.mean,
+            "pairs": preferences.pairs,
+            "ties": preferences.ties,
+            **{f"{PHENOMENON}{name}": accuracy for name, accuracy in preferences.accuracies.items()},
+        }
+        return cls({name: Scored(value, signature) for name, value in figures.items()}, preferences)
+
+
 def figures_table(scores: Mapping[str, Scored]) -> str:
     """Figures one below the other, then how they were computed, each signature once."""
     rows = [(figure_name(name), shown_figure(score.value)) for name, score in scores.items()]
     rows += [("signature", signature) for signature in dict.fromkeys(score.signature for score in scores.values())]
-    return "\n".join(f"{name:20} {shown}" for name, shown in rows)
+    width = max(20, *(len(name) for name, _ in rows))
+    return "\n".join(f"{name:{width}} {shown}" for name, shown in rows)
 
 
 def shown_figure(value: float) -> str:

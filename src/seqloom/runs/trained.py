@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from seqloom.config import RunConfig
 from seqloom.errors import UserError
-from seqloom.runs.evaluation import Evaluation
+from seqloom.runs.evaluation import Evaluation, KnowledgeEvaluation
 from seqloom.version import __version__
 
 if TYPE_CHECKING:
@@ -214,6 +214,11 @@ class Scores(Capability):
     """The run's folder."""
 
     @property
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """How texts become tokens."""
+
+    @property
     def estimate(self) -> str:
         """How log p is estimated, where it is not computed; empty where it is exact."""
         return ""
@@ -240,6 +245,22 @@ class Scores(Capability):
         self, lines: Sequence[str], where: str, first: int, bos: bool = True, eos: bool = True
     ) -> list[list[Any]]:
         """A `TokenScore` of each token of each line; else as above."""
+
+    def minimal_pairs(self, source: Any) -> KnowledgeEvaluation:
+        """How often the model finds the good sentence of a minimal pair likelier than the bad one: per cent of all
+        pairs, on average over phenomena, and of each phenomenon.
+
+        source: .jsonl files, folders of them, `blimp`, or records, each with the keys good, bad and phenomenon.
+        """
+        from seqloom.data.minimal_pairs import minimal_pairs
+        from seqloom.metrics.minimal_pairs import Preferences
+
+        pairs = minimal_pairs(source)
+        scores = self.score([pair.good for pair in pairs] + [pair.bad for pair in pairs])
+        good, bad = np.split(np.array([score.log_prob for score in scores]), 2)
+        found = Preferences.of(good, bad, [pair.phenomenon for pair in pairs])
+        tokens = f"tokenizer {self.tokenizer.kind}; vocabulary {self.tokenizer.size}"
+        return KnowledgeEvaluation.of(found, f"{self.estimate or 'log p'} of whole sentences, natural log; {tokens}")
 
     def _check_beginning(self, bos: bool) -> None:
         """Refuse to score a text that may have begun before."""
