@@ -99,6 +99,12 @@ def generate(
         typer.Option(metavar="OTHER:WEIGHT", help="Sort results by log_prob + WEIGHT x log p of this run; repeatable."),
     ] = [],  # noqa: B006
     batch_size: Annotated[int, typer.Option(min=1, max=COUNTED, help="Lines decoded together.")] = 512,
+    engine: Annotated[
+        Literal["seqloom", "ctranslate2"], typer.Option(help="Transformers: what decodes; see seqloom export.")
+    ] = "seqloom",
+    quantise: Annotated[
+        Literal["float32", "int8"], typer.Option("--quantise", help="ctranslate2: how weights are kept.")
+    ] = "float32",
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -123,6 +129,7 @@ def generate(
       seqloom generate runs/lstm --prompt "It was" --strategy beam --fuse runs/ngram:0.3
       seqloom generate runs/lstm --prompt "It was" --n-best 10 --rerank runs/transformer:0.5 --json
       seqloom generate runs/translate-en-zh --input english.txt --output chinese.txt
+      seqloom generate runs/translate-en-zh --input english.txt --engine ctranslate2 --quantise int8
       seqloom generate runs/translate-en-zh --prompt "Good morning." --attention attention.html
       seqloom generate runs/dialogue --prompt "Hi! | Hello, how are you? | Good! And you?"
       seqloom generate runs/dialogue --chat --strategy sample --temperature 0.5
@@ -167,10 +174,10 @@ def generate(
         raise UserError(
             f"{run} is a model of kind {model.kind!r}: it reads no --image, but --prompt TEXT or --input FILE"
         )
-    writer = able(model, Generates)
+    writer = _writer(able(model, Generates), engine, quantise)
     lines = _lines(input, batch_size, output) if input is not None else [[prompt or ""]]
     if chat:
-        _chat(writer, decoding, prefix)
+        _chat(model, writer, decoding, prefix)
         return
     if isinstance(writer, Translates):
         if prompt is None and input is None:
@@ -202,7 +209,20 @@ def _translate(
         write_attention(out.attention, maps, out.title)
 
 
-def _chat(model: Any, decoding: Decoding, prefix: str) -> None:
+def _writer(model: Generates, engine: str, quantise: Literal["float32", "int8"]) -> Generates:
+    """What writes: the run itself, or another engine with a copy of its model."""
+    from seqloom.errors import UserError
+
+    if engine == "ctranslate2":
+        from seqloom.interop.engine import fast_writer
+
+        return fast_writer(model, quantise)
+    if quantise != "float32":
+        raise UserError("--quantise is for --engine ctranslate2")
+    return model
+
+
+def _chat(model: Any, writer: Any, decoding: Decoding, prefix: str) -> None:
     """Answer line by line, the turns so far in mind; --seed and how many turns there were decide what is drawn."""
     from seqloom.data.pairs import TURN
     from seqloom.errors import UserError
@@ -215,7 +235,7 @@ def _chat(model: Any, decoding: Decoding, prefix: str) -> None:
     for (line,) in read_batches("-", 1):
         if line.strip():
             said.append(line.strip())
-            said.append(model.generate(TURN.join(said), decoding, first=len(said), prefixes=prefix)[0][0].text)
+            said.append(writer.generate(TURN.join(said), decoding, first=len(said), prefixes=prefix)[0][0].text)
             typer.echo(said[-1])
 
 

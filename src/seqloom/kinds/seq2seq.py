@@ -142,7 +142,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
                 f"{self.path} looks at several words of a source at once (model.encoder.kind=pooled-convolution): "
                 "it cannot replace unknown words by the one it looked at"
             )
-        sources = [self._recent(source) for source in listed(sources)]
+        sources = [self.recent(source) for source in listed(sources)]
         if isinstance(self.model, VariationalSeq2Seq) and decoding.strategy == "sample" and decoding.n_best > 1:
             each, several = decoding.n_best, [source for source in sources for _ in range(decoding.n_best)]
             begins = prefixes if isinstance(prefixes, str) else [prefix for prefix in prefixes for _ in range(each)]
@@ -192,7 +192,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
             return self.model.prior_codes(numbers.tolist(), decoding.seed)
         return None
 
-    def _recent(self, source: str) -> str:
+    def recent(self, source: str) -> str:
         """What is read of a source: of a conversation, the last turns."""
         history = self.config.data.history
         return Conversations(history).recent(source) if history is not None else source

@@ -146,6 +146,8 @@ def attend_history(
 
 
 def _gains_written_out(queries: Tensor, keys: Tensor, dropout: float) -> bool:
+    if torch.compiler.is_exporting():  # for engines that have kernels of their own, and for any shape
+        return True
     time, length, size = queries.size(-2), keys.size(-2), keys.size(-1)
     if queries.device.type != "cpu":  # the library's kernels are made for many queries
         return not torch.is_grad_enabled() and time <= FEW_QUERIES and length <= LONGEST_WRITTEN_OUT
@@ -181,7 +183,7 @@ def _softmax(scores: Tensor) -> Tensor:
     """Softmax over the keys. The library's is many times slower where a row does not fill a vector: then rows are
     made longer by keys that no query sees."""
     length = scores.size(-1)
-    if length >= VECTOR:
+    if torch.compiler.is_exporting() or length >= VECTOR:
         return scores.softmax(-1)
     return F.pad(scores, (0, VECTOR - length), value=-torch.inf).softmax(-1)[..., :length]
 

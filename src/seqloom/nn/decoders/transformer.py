@@ -65,7 +65,7 @@ class CrossAttention(MultiHeadAttention):
 
     def _queries(self, inputs: Tensor, keys: Tensor) -> Tensor:
         """[sources, heads, hypotheses · time, head_size]"""
-        folded = self.query(share(inputs, len(keys)))
+        folded = self.query(share(inputs, keys.size(0)))
         return self.prepare_queries(folded.unflatten(-1, (self.heads, self.head_size)).transpose(1, 2))
 
 
@@ -110,7 +110,7 @@ class TransformerDecoder(TransformerStack[DecoderLayer], Decoder):
     def start(self, encoding: Encoding) -> State:
         state = State(shared={"mask": encoding.mask})
         for depth, layer in enumerate(self.layers):
-            own = layer.start(len(encoding.memory), encoding.memory)
+            own = layer.start(encoding.memory.size(0), encoding.memory)
             own.shared["source_keys"], own.shared["source_values"] = layer.cross.prepare(encoding.memory)
             state.put(f"layer{depth}", own)
         return state
