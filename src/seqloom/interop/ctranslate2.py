@@ -86,6 +86,8 @@ def _text_spec(trained: Trained, model: LanguageModel) -> TransformerDecoderMode
     features, output = model.features, model.output
     assert isinstance(features, Transformer)
     assert isinstance(output, Softmax)
+    if config.positions == "relative":  # there, what follows a prompt is taken for nearer than it is
+        raise unrepresentable(trained, NAME, "model.features.positions", config.positions)
     shape = _shape(trained, "model.features", config)
     decoder = specs.TransformerDecoderSpec(**shape, with_encoder_attention=False)
     _fill_stack(decoder, decoder.embeddings, features, model.embedding.weight, config)

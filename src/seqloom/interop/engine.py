@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +13,6 @@ from seqloom.data.cache import cached
 from seqloom.decoding import Hypothesis, Limits
 from seqloom.decoding.ranking import length_penalties
 from seqloom.errors import UserError
-from seqloom.files import checksum
 from seqloom.interop.ctranslate2 import NAME, Precision, agreement, convert, library
 from seqloom.interop.engines import LONGEST_TRIED, Trial, spelled, transformer
 from seqloom.kinds.seq2seq import LENGTH_CLASS, TrainedSeq2Seq
@@ -40,11 +40,25 @@ class Engine(ABC):
         kind = PairEngine if isinstance(trained, TrainedSeq2Seq) else TextEngine
         return kind(trained, str(folder), opened)
 
-    @abstractmethod
     def decode(
         self, prompts: Sequence[Sequence[int]], options: dict[str, Any], sources: Sequence[Sequence[int]]
     ) -> list[list[list[int]]]:
-        """For each prompt, and source where there are any, what was written, best first; ends are among the tokens."""
+        """For each prompt, and source where there are any, what was written, best first; ends are among the tokens.
+
+        Prompts of one length at a time: of others, the engine takes what is beyond the shortest for written by itself.
+        """
+        written: dict[int, list[list[int]]] = {}
+        for length in sorted({len(prompt) for prompt in prompts}):
+            numbers = [number for number, prompt in enumerate(prompts) if len(prompt) == length]
+            begun, read = ([rows[number] for number in numbers] if rows else [] for rows in (prompts, sources))
+            written |= zip(numbers, self.decode_alike(begun, options, read), strict=True)
+        return [written[number] for number in range(len(prompts))]
+
+    @abstractmethod
+    def decode_alike(
+        self, prompts: Sequence[Sequence[int]], options: dict[str, Any], sources: Sequence[Sequence[int]]
+    ) -> list[list[list[int]]]:
+        """The same, of prompts of one length."""
 
     @abstractmethod
     def score(self, rows: Sequence[Sequence[int]], sources: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -98,7 +112,7 @@ class TextEngine(Engine):
         super().__init__(trained, spelled(trained.assets.tokenizer))
         self.generator = library().Generator(folder, **opened)
 
-    def decode(
+    def decode_alike(
         self, prompts: Sequence[Sequence[int]], options: dict[str, Any], sources: Sequence[Sequence[int]]
     ) -> list[list[list[int]]]:
         begun = self.spell([BOS, *prompt] for prompt in prompts)
@@ -120,11 +134,14 @@ class PairEngine(Engine):
         self.ids = {name: number for number, name in enumerate(self.names)}
         self.translator = library().Translator(folder, **opened)
 
-    def decode(
+    def decode_alike(
         self, prompts: Sequence[Sequence[int]], options: dict[str, Any], sources: Sequence[Sequence[int]]
     ) -> list[list[list[int]]]:
-        lengths = {f"{end}_decoding_length": options.pop(f"{end}_length") for end in ("max", "min")}
-        found = self.translator.translate_batch(self._read(sources), self.spell(prompts), **options, **lengths)
+        others = {name: value for name, value in options.items() if name not in ("max_length", "min_length")}
+        before = len(prompts[0])  # what a target must begin with is counted there
+        for end in ("max", "min"):
+            others[f"{end}_decoding_length"] = before + options[f"{end}_length"]
+        found = self.translator.translate_batch(self._read(sources), self.spell(prompts), **others)
         return [
             [[self.ids[name] for name in names][len(prompt) :] for names in result.hypotheses]
             for prompt, result in zip(prompts, found, strict=True)
@@ -187,7 +204,8 @@ def fast_writer(trained: Any, quantise: Precision = "float32") -> Generates:
         found = agreement(trained, folder, quantise)
         return {"difference": found.difference, "same": found.same, "tried": found.tried}
 
-    recipe = f"{checksum(RunFolder(trained.path).weights_file)}\n{quantise}\n{__version__}\n{library().__version__}"
+    files = RunFolder(trained.path).manifest.sha256
+    recipe = json.dumps([sorted(files.items()), quantise, __version__, library().__version__])
     engine = Engine.open(trained, cached("ctranslate2", recipe, fill).folder, quantise)
     return FastTranslator(trained, engine) if isinstance(trained, TrainedSeq2Seq) else FastWriter(trained, engine)
 
@@ -236,7 +254,8 @@ class FastTranslator(Translates):
         prefixes: str | Sequence[str] = "",
         attention: bool = False,
     ) -> list[list[Generated]]:
-        """As without the engine; samples as above. Sources of similar lengths are decoded together."""
+        """As without the engine; samples as above. Sources of similar lengths are decoded together. The engine reads no
+        source without words: we do."""
         _refuse(fuse=bool(fuse), attention=attention)
         chosen = decoding or Decoding()
         chosen = replace(chosen, strategy=chosen.strategy or "beam")
@@ -246,9 +265,14 @@ class FastTranslator(Translates):
         target = self.trained.target_tokenizer
         begun = [target.encode(prefix) for prefix in begins]
         library().set_random_seed(chosen.seed + first)
-        results: dict[int, list[Generated]] = {}
+        blank = [number for number, source in enumerate(encoded) if len(source) == 1]
+        ours = self.trained.generate(
+            [sources[each] for each in blank], chosen, prefixes=[begins[each] for each in blank]
+        )
+        results: dict[int, list[Any]] = dict(zip(blank, ours, strict=True))
         for size in sorted({_length_class(source) for source in encoded}):
-            numbers = [number for number, source in enumerate(encoded) if _length_class(source) == size]
+            alike = [number for number, source in enumerate(encoded) if _length_class(source) == size]
+            numbers = [number for number in alike if number not in blank]
             limits = chosen.limits(2 * size + LENGTH_CLASS)
             chosen_prompts, chosen_sources = ([rows[number] for number in numbers] for rows in (begun, encoded))
             found = self.engine.hypotheses(chosen_prompts, chosen, limits, chosen_sources)
