@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 NAME = "CTranslate2"
 Precision = Literal["float32", "int8"]
-TOLERANCES: dict[Precision, float] = {"float32": 1e-3, "int8": 1.0}
-"""How far the log-probability of a token may be from ours, in nats. Weights of eight bits are coarse."""
+TOLERANCES: dict[Precision, float] = {"float32": 1e-4, "int8": 0.1}
+"""How far the log-probability of a token may be from ours, as a share of the largest. Eight bits are coarse."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH"}
 WAVES = 4096  # places that waves are written for: there they are a table
 

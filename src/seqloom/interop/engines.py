@@ -126,25 +126,30 @@ class Agreement:
     same: int
     """How many of the texts that both wrote greedily are the same."""
     tried: int
+    scale: float = 1.0
+    """The largest log-probability without its sign, or 1: what rounding is measured by."""
 
     @classmethod
     def of(
         cls, ours: Trial, model: LanguageModel | Seq2Seq, log_probs: list[list[float]], written: list[list[int]]
     ) -> Agreement:
         """What another engine said of our trial, beside what we say."""
-        pairs = zip(ours.log_probs(model), log_probs, strict=True)
+        known = ours.log_probs(model)
+        pairs = zip(known, log_probs, strict=True)
         apart = [abs(one - other) for rows in pairs for one, other in zip(*rows, strict=True)]
+        scale = max(1.0, *(-each for row in known for each in row))
         same = [one == other for one, other in zip(ours.written(model), written, strict=True)]
-        return cls(max(apart), sum(same), len(same))
+        return cls(max(apart), sum(same), len(same), scale)
 
     def check(self, engine: str, tolerance: float, exact: bool) -> None:
         """An error where the two are further apart than rounding explains.
 
-        exact: whether all texts must be the same.
+        tolerance: as a share of the scale; exact: whether all texts must be the same.
         """
-        if self.difference > tolerance or (exact and self.same < self.tried) or np.isnan(self.difference):
+        allowed = tolerance * self.scale
+        if self.difference > allowed or (exact and self.same < self.tried) or np.isnan(self.difference):
             raise SeqloomError(
                 f"the model that was written for {engine} is not the same: log-probabilities differ by up to "
-                f"{self.difference:.2g} ({tolerance:g} are allowed), and {self.same} of {self.tried} texts are the "
+                f"{self.difference:.2g} ({allowed:.2g} are allowed), and {self.same} of {self.tried} texts are the "
                 "same; nothing was kept. Please report it with the configuration of the run"
             )

@@ -31,7 +31,7 @@ from seqloom.version import __version__
 
 NAME = "ONNX"
 OPSET = 20
-TOLERANCE = 1e-3
+TOLERANCE = 1e-4  # as a share of the largest log-probability
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 CACHE = ("past_keys", "past_values")
 SOURCE = ("source_keys", "source_values")
