@@ -170,10 +170,13 @@ def _parsed(setting: Setting) -> tuple[str, Any, str]:
 def _apply(tree: Tree, key: str, value: Any, where: str) -> None:
     *parents, last = key.split(".")
     node = tree
-    for name in parents:
+    for place, name in enumerate(parents):
         if node.get(name) is None:
             node[name] = {}
         node = node[name]
+        if isinstance(node, list):
+            _apply_in_list(node, ".".join([*parents[place + 1 :], last]), value, where, name)
+            return
         if not isinstance(node, dict):
             raise ConfigError(f"{where}: {shown(name)} is a value, it has no keys below it")
     changed = last == "kind" and node.get("kind", _usual_kind(tree, parents)) != value
@@ -184,6 +187,20 @@ def _apply(tree: Tree, key: str, value: Any, where: str) -> None:
             del node[stale]
     if parents == ["training"] and last in ("steps", "epochs") and value is not None:
         node.pop("epochs" if last == "steps" else "steps", None)
+
+
+def _apply_in_list(parts: list[Any], key: str, value: Any, where: str, name: str) -> None:
+    """Set a key of one of several parts, which are numbered from 0 on: `data.tasks.0.length`."""
+    number, _, inner = key.partition(".")
+    if not (number.isdigit() and inner and int(number) < len(parts) and isinstance(parts[int(number)], dict)):
+        last = f"{name}.{len(parts) - 1}" if len(parts) > 1 else ""
+        numbered = f"{name}.0" + (f" to {last}" if last else "")
+        raise ConfigError(f"{where}: {shown(name)} is a list; its parts are {numbered}, each with keys below it")
+    *parents, last = inner.split(".")
+    node = parts[int(number)]
+    for parent in parents:
+        node = node.setdefault(parent, {})
+    node[last] = value
 
 
 def _usual_kind(tree: Tree, keys: Sequence[str]) -> str | None:
@@ -210,13 +227,18 @@ def _class_at(tree: Tree, keys: Sequence[str]) -> type[BaseModel] | None:
     """The schema class of the part of `tree` at `keys`, if there is such a part and its kind is known."""
     schema: type[BaseModel] | None = RunConfig
     part: Any = tree
+    listed: list[type[BaseModel]] = []  # what the parts of a list may be, where the next key numbers one of them
     for key in keys:
-        if schema is None or key not in schema.model_fields:
+        if isinstance(part, list) and key.isdigit() and int(key) < len(part):
+            part, several, usual = part[int(key)], listed, None
+        elif schema is None or key not in schema.model_fields:
             return None
-        field = schema.model_fields[key]
-        part = part.get(key) if isinstance(part, dict) else None
-        usual = getattr(field.default, "kind", None)
-        schema = _choose(choices(field.annotation), part.get("kind", usual) if isinstance(part, dict) else usual)
+        else:
+            field = schema.model_fields[key]
+            part = part.get(key) if isinstance(part, dict) else None
+            several, usual = choices(field.annotation), getattr(field.default, "kind", None)
+        listed = several if isinstance(part, list) else []
+        schema = _choose(several, part.get("kind", usual) if isinstance(part, dict) else usual)
     return schema
 
 
@@ -273,6 +295,8 @@ def _explain(problem: Any, tree: Tree) -> str:
         hint = f" (did you mean {elsewhere[0]}.kind={tag}?)" if elsewhere else did_you_mean(tag, expected)
         own = "; if it is your own, give its --plugin" if hint.startswith(" (known") else ""
         return f"{key}.kind: {shown(tag)} is not one of the kinds{hint}{own}"
+    if problem["type"] == "union_tag_not_found":
+        return f"{key}: it has no kind; say which it is"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem["input"]
     got = "" if isinstance(given, dict | Schema) else f" (got {shown(given)})"

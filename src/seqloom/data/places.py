@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from seqloom.config import RunConfig
 from seqloom.data.corpora import SCENES, bundled, wanted
@@ -34,9 +35,9 @@ def renamed(config: RunConfig, names: Mapping[str, Names]) -> RunConfig:
     tree = config.model_dump(mode="json")
     for key, value in names.items():
         *parents, last = key.split(".")
-        part = tree
+        part: Any = tree
         for parent in parents:
-            part = part[parent]
+            part = part[int(parent)] if isinstance(part, list) else part[parent]
         part[last] = value
     return RunConfig.model_validate(tree)
 

@@ -27,6 +27,17 @@ class Sampler(ABC):
         """The numbers of the examples of each batch; a list of them has a batch for each process."""
 
 
+class OrderedSampler(Sampler):
+    """One that also knows an order of its own for all examples, each once: for evaluation."""
+
+    examples: int
+    """How many there are in an epoch."""
+
+    @abstractmethod
+    def in_order(self) -> list[Numbers]:
+        """The batches of all examples."""
+
+
 class Shuffled(Sampler):
     """Every example once an epoch, but for the last few that make no whole batch."""
 
@@ -75,7 +86,7 @@ class SequentialWindows(WindowSampler):
         return windows[:, None] + rows  # type: ignore[return-value] # an array is a sequence of its rows
 
 
-class Buckets(Sampler):
+class Buckets(OrderedSampler):
     """Every sequence once an epoch, with others of similar length, no more than `batch_tokens` in a batch.
 
     Sequences are ordered by length and cut into batches, each as many rows as fit when every row is padded to the
@@ -85,7 +96,7 @@ class Buckets(Sampler):
     """
 
     def __init__(self, lengths: NDArray[np.integer], batch_tokens: int, processes: int = 1) -> None:
-        self.lengths = lengths
+        self.lengths, self.examples = lengths, len(lengths)
         self.batch_size = processes  # what the trainer divides among processes: whole batches
         self._bounds = _evened(_bounds(np.sort(lengths)[::-1], batch_tokens), processes, batch_tokens)
         self.batches_per_epoch = (len(self._bounds) - 1) // processes

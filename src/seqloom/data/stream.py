@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom.data.batch import Numbers
-from seqloom.data.samplers import Buckets, Sampler
+from seqloom.data.samplers import Buckets, OrderedSampler, Sampler
 from seqloom.progress import watched
 
 
@@ -23,10 +23,12 @@ class Place:
     seed: int
     epoch: int
     index: int
+    process: int = 0
+    """The first of those that this batch is for, where each of several has one."""
 
     def random(self) -> np.random.Generator:
         """For what is drawn of this batch alone."""
-        return np.random.default_rng([self.seed, self.epoch, self.index])
+        return np.random.default_rng([self.seed, self.epoch, self.index, *([self.process] if self.process else [])])
 
 
 class Examples(ABC):
@@ -56,7 +58,7 @@ class Sequences(Examples):
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def buckets(self, batch_tokens: int, processes: int = 1) -> Buckets:
+    def buckets(self, batch_tokens: int, processes: int = 1) -> OrderedSampler:
         """Which of them stand together, no more than `batch_tokens` in a batch."""
         return Buckets(self.lengths, batch_tokens, processes)
 
@@ -67,6 +69,7 @@ class SharedBatch:
 
     examples: Examples
     parts: list[Numbers]
+    place: Place
 
     @cached_property
     def tokens(self) -> int:
@@ -75,7 +78,8 @@ class SharedBatch:
 
     def rows(self, first: int, last: int) -> Any:
         """The batches of the processes from `first` up to `last`, as one."""
-        return self.examples.batch(np.concatenate(self.parts[first:last]))
+        place = replace(self.place, process=first)
+        return self.examples.batch_at(place, np.concatenate(self.parts[first:last]))
 
 
 class Stream:
@@ -100,7 +104,7 @@ class Stream:
         numbers = self._batches[self.index]
         self.index += 1
         if isinstance(numbers, list):
-            return SharedBatch(self.examples, numbers)
+            return SharedBatch(self.examples, numbers, place)
         return self.examples.batch_at(place, numbers)
 
     def position(self) -> dict[str, int]:

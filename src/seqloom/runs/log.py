@@ -109,6 +109,6 @@ def commands(trained: Trained) -> list[tuple[str, str]]:
 
 def training_files(config: RunConfig) -> str:
     """The names of the files that a run learned from, without their folders."""
-    files = config.data.train
-    names = [files] if isinstance(files, str) else files
+    files = [value for key, value in config.leaves().items() if key.startswith("data.") and key.endswith(".train")]
+    names = [name for each in files for name in ([each] if isinstance(each, str) else each)]
     return ", ".join(Path(name).name for entry in names for name in entry.split(","))

@@ -60,6 +60,8 @@ class ModelPart(Schema):
 
     kind: str
     learns_from: ClassVar[type[DataPart]]
+    also_learns_from: ClassVar[tuple[type[DataPart], ...]] = ()
+    """Other data that it can be given, besides what is usual."""
     objectives: ClassVar[tuple[type[Schema], ...]] = ()
     """What training may maximise, the usual one first; none for models that are counted or computed at once."""
     reads_words: ClassVar[bool] = False

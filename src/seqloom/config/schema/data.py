@@ -33,17 +33,11 @@ class PictureData(DataPart):
     """How many of the training images are held out when `valid` is not given."""
 
 
-class TextData(FileData):
-    noun = "text"
-    usual_model = "language"
+class TextFiles(FileData):
+    """Running text in files."""
 
-    kind: Literal["text"] = "text"
-    """One text, or several, cut into windows for a language model."""
     train: str | list[str] = "time-machine"
     """File (.txt, .jsonl, either gzipped), list of files, or the name of a bundled corpus."""
-    valid_fraction: Probability = 0.1
-    """How much of the training text, its end, is held out when `valid` is not given; 0 (for n-grams) learns from all of
-    it."""
     unit: Literal["auto", "line", "paragraph", "file"] = "auto"
     """What ends with `<eos>`: a line, a paragraph (lines up to a blank one, joined) or the whole file. `auto`: what
     suits a bundled corpus; in your own files lines, or paragraphs where all of them were wrapped to fit a page, as
@@ -51,6 +45,17 @@ class TextData(FileData):
     field: str = "text"
     """The key that holds the text in a JSONL record, or a list of its lines, which are joined. A record is one unit,
     whatever `unit` says."""
+
+
+class TextData(TextFiles):
+    noun = "text"
+    usual_model = "language"
+
+    kind: Literal["text"] = "text"
+    """One text, or several, cut into windows for a language model."""
+    valid_fraction: Probability = 0.1
+    """How much of the training text, its end, is held out when `valid` is not given; 0 (for n-grams) learns from all of
+    it."""
     sampling: Literal["random", "sequential"] = "random"
     """`random`: shuffled windows, each read from an empty state. `sequential`: the text is cut into `batch_size`
     long rows and read in order, the recurrent state carried from window to window."""
@@ -63,12 +68,9 @@ class TextData(FileData):
     training may be lost when it must: at a prompt, at a line to score (Melis et al. 2018)."""
 
 
-class PairData(FileData):
-    noun = "pairs"
-    usual_model = "seq2seq"
+class PairFiles(FileData):
+    """Pairs of a source and a target in files."""
 
-    kind: Literal["pairs"] = "pairs"
-    """Pairs of a source and a target, in batches of similar length, for a sequence-to-sequence model."""
     train: str | list[str] = "tatoeba-en-zh"
     """Two aligned files `F.src,F.tgt`, one .tsv (source, tab, target) or .jsonl file, any of them gzipped, a list of
     these, or the name of a bundled corpus of pairs."""
@@ -91,6 +93,14 @@ class PairData(FileData):
     """Training pairs with more tokens on either side are left out (and counted)."""
     max_ratio: Positive | None = None
     """Training pairs of which one side has more than this many times the tokens of the other are left out."""
+
+
+class PairData(PairFiles):
+    noun = "pairs"
+    usual_model = "seq2seq"
+
+    kind: Literal["pairs"] = "pairs"
+    """Pairs of a source and a target, in batches of similar length, for a sequence-to-sequence model."""
     batch_tokens: Times = 4096
     """Tokens in a batch, padding counted: rows times the longest source or target; under torchrun, in each process."""
 

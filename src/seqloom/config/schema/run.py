@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # each kind of run knows the classes of its own parts, and na
     DataConfig: TypeAlias = Any
     ObjectiveConfig: TypeAlias = Any
 else:
-    DATA = dict.fromkeys(model.learns_from for model in MODELS)
+    DATA = dict.fromkeys(data for model in MODELS for data in (model.learns_from, *model.also_learns_from))
     OBJECTIVES = dict.fromkeys(objective for model in MODELS for objective in model.objectives)
     ModelConfig = Annotated[reduce(or_, MODELS), Field(discriminator="kind")]
     DataConfig = Annotated[reduce(or_, DATA), Field(discriminator="kind")]
@@ -111,7 +111,7 @@ class RunConfig(Schema):
         return {"kind": value} if isinstance(value, str) else value
 
     def leaves(self) -> dict[str, Any]:
-        """All values by their dotted keys."""
+        """All values by their dotted keys; parts in a list are numbered from 0 on."""
         return _leaves(self.model_dump(mode="json"))
 
     def idle_limits(self) -> str:
@@ -126,11 +126,12 @@ class RunConfig(Schema):
         kind = model.kind
         if self.engine.kind == "spark" and kind != "ngram":
             raise ValueError(f"engine spark counts n-grams; a model of kind {kind!r} trains on this machine")
-        if not isinstance(self.data, model.learns_from):
-            data = model.learns_from
+        known = (model.learns_from, *model.also_learns_from)
+        if not isinstance(self.data, known):
+            kinds = " or ".join(f"data.kind={data.model_fields['kind'].default}" for data in known)
             raise ValueError(
-                f"a model of kind {kind!r} learns from {data.noun}: set data.kind={data.model_fields['kind'].default}, "
-                f"or model.kind={self.data.usual_model}"
+                f"a model of kind {kind!r} learns from {known[0].noun}: set {kinds}, or "
+                f"model.kind={self.data.usual_model}"
             )
         if self.target_text is not None and not model.two_texts:
             raise ValueError(f"target_text is for pairs; a model of kind {kind!r} has one text at most")
@@ -186,5 +187,7 @@ def with_usual_parts(tree: dict[str, Any], model: type[ModelPart] | None) -> dic
 def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     leaves: dict[str, Any] = {}
     for key, value in tree.items():
+        if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            value = {str(number): each for number, each in enumerate(value)}
         leaves |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
     return leaves

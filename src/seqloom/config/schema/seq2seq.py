@@ -12,6 +12,7 @@ from seqloom.config.schema.language import EmbeddingConfig
 from seqloom.config.schema.objectives import ScheduledSamplingObjective, TeacherForcingObjective, TextElboObjective
 from seqloom.config.schema.outputs import OutputConfig, SampledConfig, SoftmaxOutput
 from seqloom.config.schema.reinforcement import REINFORCEMENT
+from seqloom.config.schema.tasks import TaskData
 from seqloom.config.schema.transformer import WordTransformer
 
 if TYPE_CHECKING:
@@ -261,6 +262,7 @@ class WritingConfig(ConditionalConfig):
 
 class Seq2SeqConfig(WritingConfig):
     learns_from = PairData
+    also_learns_from = (TaskData,)
     objectives = (*WritingConfig.objectives, TextElboObjective)
     two_texts = True
 
@@ -274,6 +276,8 @@ class Seq2SeqConfig(WritingConfig):
     latent: LatentConfig = NoLatent()
 
     def check(self, run: RunConfig) -> None:
+        if isinstance(run.data, TaskData):
+            self._check_tasks(run)
         bound = isinstance(run.objective, TextElboObjective)
         if bound != (self.latent.kind == "normal"):
             raise ValueError("model.latent.kind=normal and objective.kind=text-elbo need each other")
@@ -299,6 +303,18 @@ class Seq2SeqConfig(WritingConfig):
             raise ValueError("objective.label_smoothing is for models without copying: set it to 0")
         if isinstance(self.output, SampledConfig):
             raise ValueError(f"{self.output.kind} learns from few words; copying needs the probabilities of all")
+
+    def _check_tasks(self, run: RunConfig) -> None:
+        """What tasks cannot be learned with: their texts are one language, and what is taken out has no references."""
+        if run.target_text is not None:
+            raise ValueError("all tasks share one tokeniser: leave target_text out")
+        if self.copying.kind != "none":
+            raise ValueError("model.copying is for pairs: set model.copying.kind to none, or data.kind to pairs")
+        if isinstance(run.objective, REINFORCEMENT) or run.training.best not in ("auto", "loss"):
+            raise ValueError(
+                "tasks are learned by likelihood: set objective.kind=teacher-forcing and training.best=loss, and go on "
+                "from the run with data.kind=pairs"
+            )
 
     def _check_latent(self) -> None:
         """What a bound cannot be had with."""
