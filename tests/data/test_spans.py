@@ -15,6 +15,7 @@ from seqloom.data.stream import Place, Stream, sorted_batches
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS
 
 WORDS, FIRST = 50, 60  # ids of words are below, those of sentinels from here on
+NAMES = np.arange(FIRST, FIRST + 60)
 corruptions = st.builds(Corruption, st.integers(2, 60), st.floats(0.01, 0.95), st.floats(1.0, 8.0))
 seeds = st.integers(0, 1000)
 
@@ -51,7 +52,7 @@ def test_so_many_tokens_go_in_so_many_spans(corruption: Corruption, seed: int) -
 def test_source_and_target_give_back_the_window(corruption: Corruption, seed: int) -> None:
     random = np.random.default_rng(seed)
     windows = random.integers(len(SPECIALS), WORDS, (4, corruption.length))
-    source, target = corruption.apply(windows, corruption.masks(4, random), FIRST)
+    source, target = corruption.apply(windows, corruption.masks(4, random), NAMES)
     assert source.shape == (4, corruption.source_length)
     assert target.shape == (4, corruption.target_length)
     for row in range(4):
@@ -97,7 +98,7 @@ def test_the_usual_window_of_t5() -> None:
 
 
 def windows(tokens: int = 500, prefix: tuple[int, ...] = ()) -> SpanWindows:
-    return SpanWindows(np.arange(tokens) % 40 + len(SPECIALS), Corruption(20, 0.3, 2.0), FIRST, prefix)
+    return SpanWindows(np.arange(tokens) % 40 + len(SPECIALS), Corruption(20, 0.3, 2.0), NAMES, prefix)
 
 
 def test_gaps_are_drawn_anew_at_every_place_and_follow_from_it() -> None:

@@ -30,7 +30,7 @@ def pairs(task: int, count: int) -> EncodedPairs:
 
 
 def spans(tokens: int = 400) -> SpanWindows:
-    return SpanWindows(np.arange(tokens) % 20 + 4, Corruption(10, 0.4, 2.0), 30)
+    return SpanWindows(np.arange(tokens) % 20 + 4, Corruption(10, 0.4, 2.0), np.arange(30, 40))
 
 
 def stream(tasks: list[Sequences], shares: list[float], budget: int = 40, seed: int = 0, processes: int = 1) -> Stream:

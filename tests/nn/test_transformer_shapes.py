@@ -349,3 +349,16 @@ def test_the_decoder_of_t5_written_out() -> None:
         hidden = t5_feedforward(layer, hidden)
     reading, _ = decoder(vectors(), decoder.start(Encoding(memory, mask, memory[:, 0])))
     torch.testing.assert_close(reading.features, rms(hidden, decoder.norm))
+
+
+def test_scores_begin_alike_whether_they_are_divided_or_not() -> None:
+    """T5 divides no scores, and begins with queries that are smaller by as much."""
+    memory = Encoding(vectors(4, seed=1).float(), torch.ones(BATCH, 4).bool(), vectors()[:, 0].float())
+    seen = []
+    for scaled in (True, False):
+        torch.manual_seed(0)
+        encoder = TransformerEncoder(TransformerEncoderConfig(**T5 | {"scaled_scores": scaled}), SIZE)
+        decoder = TransformerDecoder(TransformerDecoderConfig(**T5 | {"scaled_scores": scaled}), SIZE, SIZE)
+        inputs = vectors().float()
+        seen.append((encoder(inputs, LENGTHS).memory, decoder(inputs, decoder.start(memory))[0].features))
+    torch.testing.assert_close(seen[0], seen[1])

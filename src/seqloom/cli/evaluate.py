@@ -53,6 +53,9 @@ def evaluate(
         str | None,
         typer.Option(metavar="W1,W2,...", help="Pairs: also BLEU with these weights of words, bigrams, ...; sum 1."),
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Models of several tasks: this one alone; --source is then of this task.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Pairs: also write what came out into this file.")] = None,
     against: Annotated[
         Path | None,
@@ -86,6 +89,7 @@ def evaluate(
       seqloom evaluate runs/mine --source test.en --reference test.de --beam 5
       seqloom evaluate runs/mine --source test.en --reference test.de --against runs/other
       seqloom evaluate runs/mine --bleu-weights 0.5,0.3,0.2
+      seqloom evaluate runs/t5 --task summaries
       seqloom evaluate runs/captioner --source scenes:test
       seqloom evaluate runs/text-to-image --judge runs/captioner
     """
@@ -112,14 +116,19 @@ def evaluate(
             raise UserError("--reference goes with one --source: the file whose lines it translates")
         files = ",".join([given, *reference]) if reference else given
         weights = None if bleu_weights is None else _numbers(bleu_weights)
-        evaluation = model.evaluate(files, tokenize, decoding=decoding, bleu_weights=weights)
+        named: dict[str, Any] = {} if task is None else {"task": task}
+        if named and not isinstance(model, Translates):
+            raise UserError(f"{run} is a captioner: --task is for models that learned several")
+        evaluation = model.evaluate(files, tokenize, decoding=decoding, bleu_weights=weights, **named)
         scores = evaluation.scores
         if output is not None:
             _write_lines(output, evaluation.outputs)
         if against is not None:
             other = load_able(against, ComparesWithReferences, device)
-            scores |= _compared(evaluation, other.evaluate(files, tokenize, decoding=decoding), tokenize, against)
-    elif reference or output or tokenize or against or bleu_weights is not None:
+            scores |= _compared(
+                evaluation, other.evaluate(files, tokenize, decoding=decoding, **named), tokenize, against
+            )
+    elif reference or output or tokenize or against or task or bleu_weights is not None:
         able(model, ComparesWithReferences)
     else:
         scores = {} if knowledge and given is None else model.evaluate(given).scores

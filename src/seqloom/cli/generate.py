@@ -87,6 +87,10 @@ def generate(
         bool, typer.Option("--replace-unknown", help="Pairs: for <unk>, the word of the source it looked at most.")
     ] = False,
     prefix: Annotated[str, typer.Option(parser=text, help="Pairs: what every target shall begin with.")] = "",
+    task: Annotated[
+        str | None,
+        typer.Option(help="Models of several tasks: read inputs as this one's; where it is spans, fill their gaps."),
+    ] = None,
     attention: Annotated[
         Path | None, typer.Option(help="Pairs: draw where the model looked, into this HTML page.")
     ] = None,
@@ -133,6 +137,7 @@ def generate(
       seqloom generate runs/translate-en-zh --prompt "Good morning." --attention attention.html
       seqloom generate runs/dialogue --prompt "Hi! | Hello, how are you? | Good! And you?"
       seqloom generate runs/dialogue --chat --strategy sample --temperature 0.5
+      seqloom generate runs/t5 --task spans --prompt "My lord, I <extra_id_0> you <extra_id_1>."
       seqloom generate runs/captioner --image a.png --image b.jpg --attention attention.html
       seqloom generate runs/captioner-features --features new.safetensors --image a.jpg
     """
@@ -182,10 +187,10 @@ def generate(
     if isinstance(writer, Translates):
         if prompt is None and input is None:
             raise UserError("a model of pairs needs a source: give --prompt TEXT or --input FILE")
-        _translate(writer, lines, out, decoding, (fused, reranking), prefix)
+        _translate(writer, lines, out, decoding, (fused, reranking), prefix, task)
         return
-    if attention is not None or prefix:
-        raise UserError(f"{run} is a language model: --attention and --prefix are for models of pairs")
+    if attention is not None or prefix or task is not None:
+        raise UserError(f"{run} is a language model: --attention, --prefix and --task are for models of pairs")
     alone = input is None and output == "-" and not json and n_best == 1 and not decoding.searches and not rerank
     if alone and isinstance(writer, Continues):
         _stream(writer, prompt or "", decoding, fused)
@@ -200,11 +205,12 @@ def _translate(
     decoding: Decoding,
     others: tuple[list[Any], list[Any]],
     prefix: str,
+    task: str | None,
 ) -> None:
     from seqloom.reports.attention import write_attention
 
     looks = out.attention is not None
-    maps = out.write(lines, lambda batch, first: model.generate(batch, decoding, first, *others, prefix, looks))
+    maps = out.write(lines, lambda batch, first: model.generate(batch, decoding, first, *others, prefix, looks, task))
     if out.attention is not None:
         write_attention(out.attention, maps, out.title)
 

@@ -82,16 +82,28 @@ def models_and_data(names: list[str], data: str | None, misnamed: str | None) ->
     return models, given[0] if given else None
 
 
-def with_data(data: str | None, settings: list[str]) -> list[str]:
-    """The settings, and those before them that put data in the place of what a preset names."""
-    from seqloom.data.corpora import data_settings
+def with_data(data: str | None, settings: list[str], source: str = "") -> list[str]:
+    """The settings, and those before them that put data in the place of what a preset names.
+
+    Where that has several tasks, a text takes their place as the one to take spans out of, and pairs as pairs.
+    """
+    from seqloom.data.corpora import data_kind, data_settings
     from seqloom.errors import UserError
 
     if data is None:
         return settings
     if any(setting.startswith("data.train=") for setting in settings):
         raise UserError(f"data is named twice, by --data {data} and by --set data.train: leave one out")
-    return [*data_settings(_named(data)), *settings]
+    pairs = ["data.kind=pairs"] if source and data_kind(_named(data)) == "pairs" and _has_tasks(source) else []
+    return [*pairs, *data_settings(_named(data)), *settings]
+
+
+def _has_tasks(source: str) -> bool:
+    """Whether a preset, a configuration file or a run learns several tasks."""
+    from seqloom.config import load_config
+
+    kept = Path(source, "config.yaml")
+    return bool(load_config(kept if kept.is_file() else source).data.kind == "tasks")
 
 
 def text_to_learn(argument: str | None, option: str | None) -> str:

@@ -44,6 +44,8 @@ def train(
       seqloom train translate --data my.en,my.de
       seqloom train --resume --out runs/lstm
       seqloom train tagger --data train.txt --set data.test=test.txt
+      seqloom train t5 --data my.txt --out runs/t5
+      seqloom train runs/t5 --data pairs.tsv --out runs/tuned
       seqloom train runs/mine --set objective.kind=policy-gradient --set objective.reward=rouge-l
       torchrun --nproc-per-node 2 -m seqloom train lstm
     """
@@ -55,7 +57,7 @@ def train(
     if resume and out is None and named and Path(named[0]).is_dir():  # the run, where a model might stand
         out, named = Path(named[0]), named[1:]
     source = "" if resume and not named and misnamed is None else one_model(named, misnamed)
-    model = train_run(source, with_data(data, settings), out, resume, reporter(), report)
+    model = train_run(source, with_data(data, settings, source), out, resume, reporter(), report)
     if not first_process():
         return
     best = TrainingLog.of(model.path).best

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from seqloom.config import RunConfig
-from seqloom.config.schema.data import CaptionData, ImageData, LabelledData, PairData, TaggedData, TextData
+from seqloom.config.schema.data import (
+    CaptionData,
+    ImageData,
+    LabelledData,
+    PairData,
+    PairFiles,
+    TaggedData,
+    TextData,
+    TextFiles,
+)
 from seqloom.config.schema.text import RunText, TextConfig, WhitespaceText
 from seqloom.data.cache import About, cached
 from seqloom.data.captions import CaptionedImages, load_captions, load_featured
@@ -72,7 +81,7 @@ def prepare_text(config: RunConfig, tokenizer: Tokenizer | None = None) -> TextM
     return TextMaterials(tokenizer, TokenStore.of(train, tokenizer), _validation_store(config.data, valid, tokenizer))
 
 
-def text_corpora(data: TextData) -> tuple[Corpus, Corpus | None]:
+def text_corpora(data: TextFiles) -> tuple[Corpus, Corpus | None]:
     """Training and validation text; the end of the training text is held out when no validation text is named."""
     train = open_text(data, data.train)
     if data.valid is not None:
@@ -89,7 +98,7 @@ def held_out_text(data: TextData, test: bool = True) -> Corpus | None:
     return text_corpora(data)[1]
 
 
-def open_text(data: TextData, names: str | list[str]) -> Corpus:
+def open_text(data: TextFiles, names: str | list[str]) -> Corpus:
     """A text by the names of its files, in the units of the configuration."""
     return Corpus.open(names, data.unit, data.field)
 
@@ -188,7 +197,7 @@ def prepare_pairs(
     return PairMaterials(tokenizer, target_tokenizer, store, PairStore.of(valid, encoder), valid)
 
 
-def pair_corpora(data: PairData) -> tuple[PairCorpus, PairCorpus]:
+def pair_corpora(data: PairFiles) -> tuple[PairCorpus, PairCorpus]:
     """Training and validation pairs; the last of the training pairs are held out when none are named."""
     train = open_pairs(data, data.train)
     if data.valid is not None:
@@ -202,7 +211,7 @@ def held_out_pairs(data: PairData, files: str | list[str] | None = None) -> Pair
     return open_pairs(data, named) if named is not None else pair_corpora(data)[1]
 
 
-def open_pairs(data: PairData, names: str | list[str]) -> PairCorpus:
+def open_pairs(data: PairFiles, names: str | list[str]) -> PairCorpus:
     """Pairs by the names of their files, with the fields of the configuration; those of conversations if it says so."""
     if data.history is not None:
         return PairCorpus.open_conversations(names, data.history, data.turns_field)

@@ -89,6 +89,8 @@ class PairCorpus:
     """What a list in the field of the target is."""
     conversations: Conversations | None = None
     """How files of conversations are read, where these are such."""
+    prefix: str = ""
+    """What stands before each source."""
     part: Part | None = None
 
     @classmethod
@@ -133,7 +135,7 @@ class PairCorpus:
         row = 0
         for pair in self._whole():
             if self.part is None or row in self.part:
-                yield pair
+                yield pair if pair.blank else pair._replace(source=self.prefix + pair.source)
             row += not pair.blank
 
     def _whole(self) -> Iterator[Pair]:
@@ -180,6 +182,8 @@ class PairCorpus:
             recipe.append(asdict(self.conversations))
         if self.target_list != "references":
             recipe.append(self.target_list)
+        if self.prefix:
+            recipe.append({"prefix": self.prefix})
         return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
 
     def hold_out(self, fraction: float) -> tuple[PairCorpus, PairCorpus]:

@@ -73,16 +73,16 @@ class Corruption:
         turns = np.stack([stays, goes], axis=2)  # [rows, gaps, 2]
         return np.repeat(np.tile([False, True], rows * self.gaps), turns.ravel()).reshape(rows, self.length)
 
-    def apply(self, windows: Ids, masks: NDArray[np.bool_], first: int) -> tuple[Ids, Ids]:
-        """Sources and targets of windows [rows, length], each ending in `<eos>`; `first`: the id of the first sentinel.
+    def apply(self, windows: Ids, masks: NDArray[np.bool_], names: Ids) -> tuple[Ids, Ids]:
+        """Sources and targets of windows [rows, length], each ending in `<eos>`; `names`: the ids of the sentinels.
 
         All rows are equally long: so many tokens go from each, in so many spans.
         """
         before = np.pad(masks[:, :-1], ((0, 0), (1, 0)))
-        source = _named(windows, masks & ~before, first)[~(masks & before)]
+        source = _named(windows, masks & ~before, names)[~(masks & before)]
         begins = ~masks & before  # where what stays begins, but for the first
         begins[:, 0] = True
-        target = _named(windows, begins, first)[masks | begins]
+        target = _named(windows, begins, names)[masks | begins]
         return _ended(source.reshape(len(windows), -1)), _ended(target.reshape(len(windows), -1))
 
 
@@ -90,12 +90,13 @@ def partitions(items: int, parts: int, rows: int, random: np.random.Generator) -
     """Whole numbers above 0 that add up to `items`, [rows, parts]; all of a row's possibilities are equally likely."""
     cuts = random.permuted(np.tile(np.arange(1, items) < parts, (rows, 1)), axis=1)  # parts - 1 of items - 1 places
     places = np.nonzero(cuts)[1].reshape(rows, parts - 1) + 1
-    return np.diff(np.pad(places, ((0, 0), (1, 1)), constant_values=((0, 0), (0, items))), axis=1)
+    bounds: Ids = np.pad(places, ((0, 0), (1, 1)), constant_values=((0, 0), (0, items)))
+    return bounds[:, 1:] - bounds[:, :-1]
 
 
-def _named(windows: Ids, begins: NDArray[np.bool_], first: int) -> Ids:
+def _named(windows: Ids, begins: NDArray[np.bool_], names: Ids) -> Ids:
     """The windows with a sentinel in place of the first token of each span: the next one from span to span."""
-    return np.where(begins, first - 1 + np.cumsum(begins, axis=1), windows)
+    return np.where(begins, names[np.cumsum(begins, axis=1) - 1], windows)
 
 
 def _ended(rows: Ids) -> Ids:
@@ -110,8 +111,8 @@ class SpanWindows(Sequences):
     tokens: NDArray[np.integer]
     """Of the whole text, without any special symbols."""
     corruption: Corruption
-    sentinel: int
-    """The id of the first one; those of the others follow."""
+    sentinels: Ids
+    """The ids of the names of the gaps, one for each at least."""
     prefix: Sequence[int] = ()
     """What stands before each source."""
 
@@ -142,7 +143,7 @@ class SpanWindows(Sequences):
     def _corrupted(self, numbers: Numbers, random: np.random.Generator) -> PairBatch:
         rows, corruption = len(numbers), self.corruption
         windows = self.tokens[numbers[:, None] + np.arange(corruption.length)].astype(np.int64)
-        source, target = corruption.apply(windows, corruption.masks(rows, random), self.sentinel)
+        source, target = corruption.apply(windows, corruption.masks(rows, random), self.sentinels)
         source = np.concatenate([np.tile(np.array(self.prefix, np.int64), (rows, 1)), source], axis=1)
         targets = torch.from_numpy(target)
         lengths = (torch.full((rows,), side.shape[1]) for side in (source, target))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,19 +13,22 @@ import torch
 from torch import Tensor
 
 from seqloom.config import RunConfig
-from seqloom.config.schema.data import PairData
+from seqloom.config.schema.data import PairData, PairFiles
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
+from seqloom.config.schema.tasks import SpanTask, TaskData
 from seqloom.data.batch import Numbers
 from seqloom.data.materials import PairMaterials, held_out_pairs, pair_encoder, prepare_pairs
 from seqloom.data.pair_batches import EncodedPairs, PairBatch
 from seqloom.data.pair_encoders import PairEncoder
 from seqloom.data.pairs import Conversations, Pair, grouped
 from seqloom.data.ragged import Ragged, padded
-from seqloom.data.stream import Stream, sorted_batches
+from seqloom.data.spans import filled
+from seqloom.data.stream import Sequences, Stream, sorted_batches
+from seqloom.data.task_materials import TaskMaterials, prepare_tasks, task_reader
 from seqloom.decoding.fusion import Fusion
 from seqloom.decoding.protocol import StepModel
 from seqloom.decoding.side_by_side import side_by_side
-from seqloom.errors import DataError, UserError
+from seqloom.errors import DataError, UserError, did_you_mean
 from seqloom.keywords import hinted
 from seqloom.models.build import build_seq2seq
 from seqloom.models.seq2seq import Seq2Seq, Source
@@ -34,7 +37,7 @@ from seqloom.nn.output import OutputLayout
 from seqloom.progress import watched
 from seqloom.reports.attention import AttentionMap
 from seqloom.runs.assets import Assets
-from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
+from seqloom.runs.conditional_model import Comparison, Draft, HeldOut, Search, TrainedConditional, validated
 from seqloom.runs.contests import PairContest
 from seqloom.runs.evaluation import KnowledgeEvaluation
 from seqloom.runs.generation import Decoding, Generated, check_same_tokens
@@ -56,6 +59,7 @@ BATCH_TOKENS = 8192  # source tokens decoded together, padding and hypotheses co
 BYTES_PER_TOKEN = 1 << 19  # of a GPU's memory, for each of these tokens
 LENGTH_CLASS = 16  # sources up to a multiple of so many tokens may grow equally long
 SHOWN = 8  # examples in the report
+COUNTED = 500  # batches that say how often each word is a target, where there are several tasks
 DECODED = 1000  # sources that its scores are taken from, at most
 
 
@@ -119,6 +123,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         rerank: Sequence[Weighted] = (),
         prefixes: str | Sequence[str] = "",
         attention: bool = False,
+        task: str | None = None,
         **options: Any,
     ) -> list[list[Translation]]:
         """The targets of some sources: for each, `n_best`, best first.
@@ -134,8 +139,13 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         rerank: language models that judge the finished targets, each with its weight; any tokeniser will do.
         prefixes: what each target shall begin with, one for all or one for each.
         attention: whether to return where the model looked.
+        task: of a run that learned several, the one that is meant: sources are read with its prefix before them, and
+            where spans are its targets, the texts are the sources with their gaps filled. Without it, sources are read
+            as they are, prefixes and gaps included, and texts are what the model wrote.
         """
         decoding = Decoding.of(decoding, options)
+        if task is not None:
+            return self._at_task(task, listed(sources), decoding, first, fuse, rerank, prefixes, attention)
         decoding = replace(decoding, strategy=decoding.strategy or "beam")
         if decoding.replace_unknown and self.model.encoder.stride > 1:
             raise UserError(
@@ -194,8 +204,33 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
 
     def recent(self, source: str) -> str:
         """What is read of a source: of a conversation, the last turns."""
-        history = self.config.data.history
-        return Conversations(history).recent(source) if history is not None else source
+        return _recent(self.config.data, source)
+
+    def _at_task(self, name: str, sources: Sequence[str], *options: Any) -> list[list[Translation]]:
+        """What `generate` writes at a task."""
+        task = self.task(name)
+        asked = [task.prefix + _recent(task, source) for source in sources]
+        rows = self.generate(asked, *options)
+        if not isinstance(task, SpanTask):
+            return rows
+        return [
+            [replace(each, text=filled(source, each.text)) for each in several]
+            for source, several in zip(sources, rows, strict=True)
+        ]
+
+    @property
+    def tasks(self) -> dict[str, Any]:
+        """The tasks that it learned, by name; none where it learned from pairs alone."""
+        data = self.config.data
+        return {task.name: task for task in data.tasks} if isinstance(data, TaskData) else {}
+
+    def task(self, name: str) -> Any:
+        """A task that it learned."""
+        if not self.tasks:
+            raise UserError(f"{self.path} learned from pairs, not from tasks with names: leave the task out")
+        if name not in self.tasks:
+            raise UserError(f"{self.path} learned no task {name!r}{did_you_mean(name, self.tasks)}")
+        return self.tasks[name]
 
     def _encode(self, sources: Sequence[str]) -> tuple[Ragged, list[list[str]]]:
         """The sources as ids, and the words of each that only copying knows."""
@@ -329,10 +364,44 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         """Natural log-probability of each target given its source."""
         return [score.log_prob for score in self.score(sources, targets)]
 
-    def held_out(self, files: str | list[str] | None = None) -> HeldOut:
-        """The pairs of files, or the run's test or validation pairs. Pairs with the same source count as one to decode,
-        with all their targets as references."""
-        pairs = list(held_out_pairs(self.config.data, files))
+    @hinted(Decoding)
+    def evaluate(
+        self,
+        source: Any = None,
+        tokenize: str | None = None,
+        limit: int | None = None,
+        decoding: Decoding | None = None,
+        bleu_weights: Sequence[float] | None = None,
+        task: str | None = None,
+        **options: Any,
+    ) -> Comparison:
+        """As every model of texts given something else does it; of a run that learned several tasks, each of them, or
+        the one that `task` names. Of spans, the perplexity alone."""
+        how = Decoding.of(decoding, options)
+        names = list(self.tasks) if task is None else [self.task(task).name]
+        if len(names) > 1 and source is not None:
+            raise UserError(f"{self.path} learned several tasks: say which one {source} is of ({', '.join(names)})")
+        found = {
+            name: self.compared(self.held_out(source, name), tokenize, limit, how, bleu_weights)
+            for name in names or [None]
+        }
+        if len(found) == 1:
+            return next(iter(found.values()))
+        every = list(found.values())
+        return Comparison(
+            {f"{name} {figure}": score for name, each in found.items() for figure, score in each.scores.items()},
+            [source for each in every for source in each.sources],
+            [references for each in every for references in each.references],
+            [output for each in every for output in each.outputs],
+        )
+
+    def held_out(self, files: str | list[str] | None = None, task: str | None = None) -> HeldOut:
+        """The pairs of files, or the run's test or validation pairs; or those of a task. Pairs with the same source
+        count as one to decode, with all their targets as references. Windows with gaps are not decoded."""
+        if task is not None and isinstance(self.task(task), SpanTask):
+            return HeldOut([], [], validation_batches(self.held_out_windows(task, files)), "spans taken out of windows")
+        reader = task_reader(self.task(task)) if task is not None else None
+        pairs = list(reader.held_out(files) if reader else held_out_pairs(self.config.data, files))
         if not pairs:
             raise DataError("there are no pairs to evaluate on")
         sources = grouped(pairs)
@@ -341,9 +410,14 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
             [pair.source for pair in sources], references, validation_batches(self.pair_encoder.encode(pairs))
         )
 
+    def held_out_windows(self, task: str, files: str | list[str] | None = None) -> Sequences:
+        """The windows of a text, with the gaps that validation gives them: of files, or of the task's own text."""
+        reader = task_reader(self.task(task))
+        return reader.examples(reader.held_out(files), self.config, self.tokenizer)
 
-class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
-    """Any encoder, decoder and output layer, trained on batches of pairs of similar lengths."""
+
+class Seq2SeqKind(Kind[PairMaterials | TaskMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
+    """Any encoder, decoder and output layer, trained on batches of pairs of similar lengths, or of several tasks."""
 
     config = Seq2SeqConfig
     assets = Seq2SeqAssets
@@ -351,7 +425,15 @@ class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
     next_step = "generate {run} --prompt ..."
     contest = PairContest
 
-    def prepare(self, config: RunConfig, kept: Seq2SeqAssets | None) -> tuple[PairMaterials, Seq2SeqAssets]:
+    def prepare(
+        self, config: RunConfig, kept: Seq2SeqAssets | None
+    ) -> tuple[PairMaterials | TaskMaterials, Seq2SeqAssets]:
+        if isinstance(config.data, TaskData):
+            tasks = prepare_tasks(config, kept.tokenizer if kept else None)
+            if kept is None:
+                words = _some_targets(tasks.stream(config.data.batch_tokens))
+                kept = Seq2SeqAssets(tasks.tokenizer, word_layout(config.model.output, words, tasks.tokenizer))
+            return tasks, kept
         tokenizers = (kept.tokenizer, kept.target_tokenizer) if kept else (None, None)
         materials = prepare_pairs(config, *tokenizers)
         if kept is None:
@@ -364,17 +446,24 @@ class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
         target = assets.target_tokenizer
         return build_seq2seq(config.model, assets.tokenizer.size, target.size if target else None, assets.output)
 
-    def begin(self, model: Seq2Seq, config: RunConfig, assets: Seq2SeqAssets, data: PairMaterials) -> Iterable[str]:
+    def begin(self, model: Seq2Seq, config: RunConfig, assets: Seq2SeqAssets, data: Any) -> Iterable[str]:
         vectors = config.model.embedding.vectors
         yield from start_embedding(model.source_embedding.weight, assets.tokenizer, vectors)
         if assets.target_tokenizer is not None:
             yield from start_embedding(model.embedding.weight, assets.target_tokenizer, vectors)
 
-    def stages(self, work: Work[PairMaterials, Seq2SeqAssets]) -> Iterator[Steps]:
+    def stages(self, work: Work[PairMaterials | TaskMaterials, Seq2SeqAssets]) -> Iterator[Steps]:
         config, model, materials, assets = work.config, work.model, work.data, work.assets
-        data: PairData = config.data
-        work.reporter.say(f"training: {materials.train.totals}; validation: {materials.valid.totals}")
+        data: PairData | TaskData = config.data
         validate = bounded if isinstance(model, VariationalSeq2Seq) else validated
+        if isinstance(materials, TaskMaterials):
+            work.reporter.say(f"training: {'; '.join(map(str, materials.tasks))}")
+            stream = materials.stream(data.batch_tokens, config.seed, work.processes.world)
+            yield learning(
+                work, assets.tokenizer, stream, lambda: mixed(model, materials, validate), tuple, lambda: iter(())
+            )
+            return
+        work.reporter.say(f"training: {materials.train.totals}; validation: {materials.valid.totals}")
         yield learning(
             work,
             assets.target_tokenizer or assets.tokenizer,
@@ -394,12 +483,23 @@ class Seq2SeqKind(Kind[PairMaterials, Seq2SeqAssets, TrainedSeq2Seq]):
         examples = list(zip(evaluation.sources, first_references, evaluation.outputs, strict=True))
         step = max(1, len(examples) // SHOWN)
         scores = {name: score.value for name, score in evaluation.scores.items()}
-        return Report({"pairs decoded": len(examples), **scores}, [outputs_section(examples[::step][:SHOWN])])
+        shown = [*examples[::step][:SHOWN], *_filled_windows(trained)]
+        return Report({"pairs decoded": len(examples), **scores}, [outputs_section(shown)])
 
 
-def validation_batches(pairs: EncodedPairs) -> Iterator[PairBatch]:
+def validation_batches(examples: Sequences) -> Iterator[PairBatch]:
     """All pairs once, with the first reference of each."""
-    return (batch for _, batch in sorted_batches(pairs, VALIDATED))
+    return (batch for _, batch in sorted_batches(examples, VALIDATED))
+
+
+def mixed(model: Seq2Seq, materials: TaskMaterials, validate: Callable[..., Figures]) -> Figures:
+    """What a validation of each task finds, and the loss of all: the mean of theirs, weighted by their shares."""
+    each = {task.name: validate(model, validation_batches(task.valid)) for task in materials.tasks}
+    if len(each) == 1:
+        return next(iter(each.values()))
+    loss = sum(task.share * each[task.name]["valid_loss"] for task in materials.tasks)
+    own = {f"{figure}_{name}": value for name, figures in each.items() for figure, value in figures.items()}
+    return {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0)), **own}
 
 
 @torch.inference_mode()
@@ -416,6 +516,29 @@ def bounded(model: VariationalSeq2Seq, batches: Iterable[PairBatch]) -> Figures:
     loss = (divergence - reconstruction) / tokens
     parts = {"valid_reconstruction": reconstruction / pairs, "valid_divergence": divergence / pairs}
     return {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0)), **parts}
+
+
+def _some_targets(stream: Stream) -> Numbers:
+    """The words of the targets of some batches, as training reads them: spans have others each time."""
+    batches = (next(stream) for _ in range(min(COUNTED, stream.batches_per_epoch)))
+    return np.concatenate([batch.targets.flatten()[batch.places].numpy() for batch in batches])
+
+
+def _filled_windows(trained: TrainedSeq2Seq) -> Iterator[tuple[str, str, str]]:
+    """Of each task of spans, some windows with gaps, what was taken out of them, and what the model writes."""
+    for name, task in trained.tasks.items():
+        if isinstance(task, SpanTask):
+            batch = next(validation_batches(trained.held_out_windows(name)))
+            sources, targets = (
+                list(map(trained.tokenizer.decode, side[:SHOWN].tolist())) for side in (batch.source, batch.targets)
+            )
+            yield from zip(sources, targets, trained.translate(sources), strict=True)
+
+
+def _recent(data: PairFiles | SpanTask | TaskData, source: str) -> str:
+    """What is read of a source: of a conversation, the last turns."""
+    history = data.history if isinstance(data, PairFiles) else None
+    return Conversations(history).recent(source) if history is not None else source
 
 
 def _sides(lines: Sequence[str], where: str, first: int) -> tuple[list[str], list[str]]:

@@ -46,6 +46,12 @@ class MultiHeadAttention(nn.Module):
             make_norm(config, self.head_size) if config.query_key_norm else None for _ in range(2)
         )
 
+    @torch.no_grad()
+    def start_queries(self, weight: Tensor) -> None:
+        """Let queries begin smaller by √d where scores are not divided by it: as in T5, these begin alike either way."""
+        if not self.scaled:
+            weight /= self.head_size**0.5
+
     def prepare_queries(self, queries: Tensor) -> Tensor:
         """Projected queries, normed if they shall be, and made larger by √d if scores shall not be divided by it."""
         if self.query_norm is not None:

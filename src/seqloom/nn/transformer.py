@@ -100,6 +100,7 @@ class TransformerBlock(nn.Module):
     def start_evenly(self) -> None:
         """As in Vaswani et al.'s code, where a width of 128 learns faster than from GPT-2's small weights."""
         start_evenly(self.attention.input, self.attention.parts)
+        self.attention.start_queries(self.attention.input.weight[: self.attention.parts[0]])
         start_evenly(self.attention.output)
         start_evenly(self.feedforward.input, self.feedforward.parts)
         start_evenly(self.feedforward.output)

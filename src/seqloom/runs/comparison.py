@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqloom.config import RunConfig, Setting, Settings, listed_settings, load_config, preset_names
+from seqloom.config.schema.tasks import TaskData
 from seqloom.data.corpora import data_kind, data_settings
 from seqloom.data.materials import remark_on_text
 from seqloom.data.minimal_pairs import minimal_pairs as read_minimal_pairs
@@ -183,6 +184,11 @@ def _contest(entrants: Sequence[Entrant]) -> type[Contest]:
             raise UserError(
                 f"{entrant.name!r} is a model of kind {entrant.config.model.kind!r}, and there is nothing to compare "
                 "these by: name models of text, of pairs, or of images that have a likelihood"
+            )
+        if isinstance(entrant.config.data, TaskData):
+            raise UserError(
+                f"{entrant.name!r} learns several tasks, and models are compared by one: train it on pairs first "
+                "(data.kind=pairs)"
             )
         contests[contest] = entrant
     if len(contests) > 1:

@@ -100,6 +100,8 @@ class HeldOut:
     """Of each source."""
     batches: Iterable[Any]
     """All that a validation in training would read of them."""
+    scored: str = ""
+    """Which texts the perplexity is of, where not of those that the run usually has."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,13 +183,26 @@ class TrainedConditional(Trained, ComparesWithReferences):
         bleu_weights: how much each order of n-grams counts, for a BLEU of one's own beside sacreBLEU's.
         Options are those of `Decoding`.
         """
-        held_out = self.held_out(source)
+        return self.compared(self.held_out(source), tokenize, limit, Decoding.of(decoding, options), bleu_weights)
+
+    def compared(
+        self,
+        held_out: HeldOut,
+        tokenize: str | None,
+        limit: int | None,
+        decoding: Decoding,
+        bleu_weights: Sequence[float] | None,
+    ) -> Comparison:
+        """What `evaluate` finds on some examples; of those without sources to decode, the perplexity alone."""
         sources, references = held_out.sources[:limit], held_out.references[:limit]
-        outputs = [several[0].text for several in self.generate(sources, Decoding.of(decoding, options))]
-        scores = text_scores(outputs, references, tokenize, bleu_weights) | self.own_scores(outputs, references)
+        outputs = [several[0].text for several in self.generate(sources, decoding)] if len(sources) else []
+        scores: dict[str, Scored] = {}
+        if outputs:
+            scores |= text_scores(outputs, references, tokenize, bleu_weights) | self.own_scores(outputs, references)
         perplexity = target_likelihood(self.model, held_out.batches).perplexity
         words = self.target_tokenizer
-        signature = self.signed(f"tokenizer {words.kind}", f"vocabulary {words.size}", self.scored)
+        scored = held_out.scored or self.scored
+        signature = self.signed(f"tokenizer {words.kind}", f"vocabulary {words.size}", scored)
         scores["perplexity"] = Scored(perplexity, signature)
         return Comparison(scores, sources, references, outputs)
 

@@ -12,6 +12,7 @@ from typing import Any
 from seqloom.config import RunConfig, Settings, listed_settings, load_config, save_config
 from seqloom.data.fingerprints import fingerprints
 from seqloom.data.materials import remark_on_text
+from seqloom.data.places import named
 from seqloom.errors import SeqloomError, UserError
 from seqloom.files import disk_errors
 from seqloom.keywords import hinted
@@ -99,7 +100,8 @@ def train_into(
     if goes_on:
         folder.check_plugins()
         config = load_config(folder.config.model_dump(mode="json"), settings)
-        may_change = (*MAY_CHANGE, *(f"model.{key}" for key in config.model.may_change))
+        data = (key for key in named(config) if key.startswith("data."))
+        may_change = (*MAY_CHANGE, *data, *(f"model.{key}" for key in config.model.may_change))
         advice = "that stays as it was; train anew into another --out"
         check_unchanged(folder.config, config, f"the run in {folder.path} cannot go on", advice, may_change)
     else:

@@ -180,8 +180,10 @@ class Translates(Generates):
         rerank: Sequence[tuple[Any, float]] = (),
         prefixes: str | Sequence[str] = "",
         attention: bool = False,
+        task: str | None = None,
     ) -> list[list[Any]]:
-        """As above; `prefixes` is what targets shall begin with, and `attention` returns where the model looked."""
+        """As above; `prefixes` is what targets shall begin with, `attention` returns where the model looked, and `task`
+        names the one that is meant where the run learned several."""
 
 
 class Captions(Capability):

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Self
 
-from seqloom.text.tokenizer import Tokenizer, distinct_strings, visible
+import numpy as np
+
+from seqloom.text.subwords import UnigramTokenizer
+from seqloom.text.tokenizer import Ids, Tokenizer, distinct_strings, visible
 
 
 class MarkedTokenizer(Tokenizer):
@@ -22,6 +25,7 @@ class MarkedTokenizer(Tokenizer):
         self.inner, self.marks, self.lowercase = inner, list(marks), inner.lowercase
         self._ids = {mark: id for id, mark in enumerate(self.marks, start=inner.size)}
         self._split = re.compile(r"\s*(" + "|".join(map(re.escape, self.marks)) + ")")
+        self._adds_a_space = inner.kind == UnigramTokenizer.kind
 
     @property
     def size(self) -> int:
@@ -32,14 +36,28 @@ class MarkedTokenizer(Tokenizer):
         return self._ids[name]
 
     def encode(self, text: str) -> list[int]:
-        parts = self._split.split(text)  # text, mark, text, mark, ..., text
-        return [id for place, part in enumerate(parts) for id in self._of_part(part, place % 2 == 1)]
+        return [id for place, part in enumerate(self._parts(text)) for id in self._of_part(part, place % 2 == 1)]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        marked = [self._split.search(text) is not None for text in texts]
+        plain = [text for text, has_marks in zip(texts, marked, strict=True) if not has_marks]
+        found = iter(self.inner.encode_batch(plain))  # at once, which is faster
+        return [
+            np.array(self.encode(text), np.uint32) if has_marks else next(found)
+            for text, has_marks in zip(texts, marked, strict=True)
+        ]
+
+    def _parts(self, text: str) -> list[str]:
+        """Text, mark, text, mark, ..., text. A tokeniser that reads every text as if a space stood before it is not
+        given the one after a mark."""
+        first, *others = self._split.split(text)
+        return [first, *(part.removeprefix(" ") for part in others)] if self._adds_a_space else [first, *others]
 
     def _of_part(self, part: str, mark: bool) -> list[int]:
         return [self._ids[part]] if mark else self.inner.encode(part) if part else []
 
     def pieces(self, text: str) -> list[str]:
-        parts = self._split.split(text)
+        parts = self._parts(text)
         of_words = [self.inner.pieces(part) if part else [] for part in parts[::2]]
         of_marks = [[mark] for mark in parts[1::2]]
         between = [pieces for pair in zip(of_words, [*of_marks, []], strict=True) for pieces in pair]

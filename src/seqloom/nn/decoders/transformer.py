@@ -82,6 +82,7 @@ class DecoderLayer(CachedBlock):
         start_evenly(self.cross.memory, self.cross.parts)
         for layer in (self.cross.query, self.cross.output):
             start_evenly(layer)
+        self.cross.start_queries(self.cross.query.weight)
 
     def forward(
         self, inputs: Tensor, state: State, view: View, source: Cache, mask: Tensor
