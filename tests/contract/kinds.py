@@ -363,6 +363,26 @@ CASES += [
     pairs("copying-selective", GRU, TRANSFORMER, copying={"kind": "selective", "threshold": 0.55}),
 ]
 
+T5 = TRANSFORMER | {"normalisation": "rms", "bias": False, "gated": True, "scaled_scores": False}
+SPANS = {"kind": "spans", "train": "sentences.txt", "length": 16, "rate": 0.3, "mean": 2.0, "valid_fraction": 0.2}
+BACKWARDS = {"kind": "pairs", "train": "pairs.tsv", "prefix": "reverse: ", "share": 0.4}
+
+
+def tasks(name: str, *several: dict[str, Any], **settings: Any) -> Case:
+    case = pairs(name, T5 | {"positions": "relative"}, T5 | {"positions": "relative"})
+    data = {"kind": "tasks", "tasks": several, "batch_tokens": 160}
+    written = {"data": data, "training.steps": 40, "training.validate_every": 20, **settings}
+    return case.variant(name, *(f"{key}={json.dumps(value)}" for key, value in written.items()))
+
+
+CASES += [
+    tasks("tasks-spans", SPANS, **{"model.output": {"bias": False, "scaled": True}}),
+    tasks("tasks-mixture", SPANS | {"share": 0.6}, BACKWARDS),
+    pairs("tasks-tuned", T5 | {"positions": "relative"}, T5 | {"positions": "relative"}).variant(
+        "tasks-tuned", "start=runs/tasks-mixture", needs=("tasks-mixture",)
+    ),
+]
+
 CASES += [  # their loss is no measure of how well they write
     replace(pairs("pairs-policy", {**LSTM, "layers": 2}, {**LSTM, "layers": 2}, POLICY), learns=False).variant(
         "pairs-policy", "start=runs/pairs", needs=("pairs",)
