@@ -48,7 +48,7 @@ class MultiHeadAttention(nn.Module):
 
     @torch.no_grad()
     def start_queries(self, weight: Tensor) -> None:
-        """Let queries begin smaller by √d where scores are not divided by it, as in T5: these begin alike either way."""
+        """Let queries begin smaller by √d where scores are not divided by it, as in T5: so these begin alike."""
         if not self.scaled:
             weight /= self.head_size**0.5
 
