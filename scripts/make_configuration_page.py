@@ -96,10 +96,14 @@ def heading(level: str, path: str, schema: type[BaseModel]) -> str:
 
 
 def alternatives(path: str, choices: list[type[BaseModel]], usual: Any) -> str:
-    """The kinds of a part; those with the same keys share a table."""
+    """The kinds of a part, or of the parts of a list; those with the same keys share a table."""
     level = "##" if "." not in path else "###"
-    said = f"`{usual.kind}`" if usual is not None else "what is usual for the model"
-    lines = [f"{level} `{path}`\n", f"`{path}.kind` is one of these; {said} when it is not given.\n"]
+    said = "what is usual for the model" if usual is None else f"`{getattr(usual, 'kind', None)}`"
+    known = f"`{path}.kind` is one of these; {said} when it is not given."
+    if isinstance(usual, list):
+        known = f"A list of parts, `{path}.0`, `{path}.1` and so on; the `kind` of each is one of these."
+        path = f"{path}.0"
+    lines = [f"{level} `{path.removesuffix('.0')}`\n", f"{known}\n"]
     for (said, _), group in groupby(choices, key=lambda choice: (explained(choice), repr(own_fields(choice)))):
         alike = list(group)
         names = ", ".join(f"`{choice.model_fields['kind'].default}`" for choice in alike)
@@ -116,7 +120,9 @@ def explained(schema: type[BaseModel]) -> str:
 @cache
 def meanings(schema: type[BaseModel]) -> dict[str, str]:
     """The docstring under each key of a part; not read when seqloom runs, for that takes a tenth of a second."""
-    inherited = meanings(schema.__base__) if issubclass(schema.__base__ or object, BaseModel) else {}
+    inherited: dict[str, str] = {}
+    for base in reversed(schema.__bases__):
+        inherited |= meanings(base) if issubclass(base, BaseModel) and base is not BaseModel else {}
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(schema))).body
     own = {}
     for key, said in pairwise(getattr(definition, "body", [])):

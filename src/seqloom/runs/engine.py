@@ -194,9 +194,9 @@ def _begin(
     start = RunFolder.open(config.start) if config.start is not None and not folder.checkpoints else None
     if start is not None:
         advice = "what it learned fits no other; leave these keys as they are there"
-        check_unchanged(
-            start.config, config, f"{start.path} cannot be gone on from", advice, (*MAY_CHANGE, *BEGIN_ANEW)
-        )
+        dropped = (key for key in config.leaves() if key.startswith("model.") and key.endswith("dropout"))
+        free = (*MAY_CHANGE, *BEGIN_ANEW, *dropped)  # what is dropped in training is nothing that was learned
+        check_unchanged(start.config, config, f"{start.path} cannot be gone on from", advice, free)
     kept = kind.assets.load(folder) if goes_on else kind.assets.load(start) if start is not None else None
     data, assets = processes.first_alone(lambda: kind.prepare(config, kept))
     _seed(kind, config.seed)

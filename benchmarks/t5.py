@@ -1,0 +1,193 @@
+"""python -m benchmarks.t5 --text FILE [FILE ...] --pairs DIR [--seeds 3] [--pretraining M] [--minutes M] [--jobs J]
+
+Does it pay to fill gaps first? A Transformer of T5's arrangement learns to fill gaps in texts, then to summarise;
+beside it, the same model learns to summarise from nothing, for as long as the second training took, and as long as
+both.
+
+FILE is a text, gzipped or not; DIR holds train.jsonl, validation.jsonl and test.jsonl with the keys source and target
+(DialogSum). Gaps are filled in the texts and in the sources of train.jsonl, mixed by their sizes. All models have the
+tokeniser of the first one of their seed, and all keep the weights that write best on the validation pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import mean, stdev
+from typing import NamedTuple
+
+import torch
+
+from benchmarks.quality import Config, _seqloom, _trained
+from benchmarks.rewards import Result, Suite, _references, _sure
+from benchmarks.tables import Table
+
+AS_LONG = "from nothing, as long"
+LONGER = "from nothing, as long as both"
+TUNED = "after filling gaps"
+SUITE = Suite({}, "rouge-l", "ROUGE-L")
+LONGEST = 100  # tokens of a summary
+
+
+class Plan(NamedTuple):
+    """What is trained, and for how long."""
+
+    text: list[str]
+    pairs: Path
+    size: int
+    layers: int
+    words: int
+    pretraining: float
+    """Minutes of filling gaps."""
+    minutes: float
+    """Minutes of learning from pairs."""
+    rate: float
+    batch_tokens: int
+    length: int
+    """Of a window."""
+
+
+def main() -> None:
+    """Train and decode everything, then print and write the table."""
+    arguments = _arguments()
+    named = {name: getattr(arguments, name) for name in Plan._fields}
+    plan, seeds = Plan(**named), range(arguments.seeds)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
+        place = Path(folder)
+        begun = list(pool.map(lambda seed: _trained(f"gaps {seed}", _filling(plan, seed), place), seeds))
+        jobs = [(way, seed) for way in (AS_LONG, LONGER, TUNED) for seed in seeds]
+        found = dict(zip(jobs, pool.map(lambda job: _learned(plan, *job, begun[job[1]], place), jobs), strict=True))
+        references = _references(place / f"{TUNED} 0")
+        filled = [json.loads(_seqloom("evaluate", str(run), "--json")) for run in begun]
+    for seed, figures in enumerate(filled):
+        print(f"gaps {seed}: { {name: score['value'] for name, score in figures.items()} }", file=sys.stderr)
+    table = str(_table(plan, found, list(seeds), references))
+    print(table)
+    if arguments.out:
+        arguments.out.write_text(table + "\n", encoding="utf-8")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Compare learning after filling gaps with learning from nothing.")
+    parser.add_argument("--text", nargs="+", required=True)
+    parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--pretraining", type=float, default=6.0, help="minutes of filling gaps")
+    parser.add_argument("--minutes", type=float, default=2.0, help="minutes of learning from pairs")
+    parser.add_argument("--size", type=int, default=384)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--words", type=int, default=16000, help="subwords of the vocabulary")
+    parser.add_argument("--rate", type=float, default=1e-3, help="the peak of the learning rate")
+    parser.add_argument("--batch-tokens", type=int, default=16384)
+    parser.add_argument("--length", type=int, default=256, help="tokens of a window with gaps")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
+    parser.add_argument("--out", type=Path)
+    return parser.parse_args()
+
+
+# -------------------------------------------------------------------------------------------------- configurations
+
+
+def _filling(plan: Plan, seed: int) -> Config:
+    """Filling gaps: in the texts, and in the sources of the pairs."""
+    gaps = {"kind": "spans", "length": plan.length}
+    texts = gaps | {"train": [str(Path(name)) for name in plan.text], "valid_fraction": 0.02}
+    sources = gaps | {"train": str(plan.pairs / "train.jsonl"), "field": "source", "valid_fraction": 0.02}
+    tasks = [texts | {"name": "texts"}, sources | {"name": "sources"}]
+    data = {"kind": "tasks", "tasks": tasks, "batch_tokens": plan.batch_tokens}
+    return _config(plan, seed, {"kind": "unigram", "max_size": plan.words}, data, plan.pretraining, "loss")
+
+
+def _config(plan: Plan, seed: int, text: Config, data: Config, minutes: float, best: str) -> Config:
+    stack = {
+        "kind": "transformer",
+        "size": plan.size,
+        "layers": plan.layers,
+        "heads": max(1, plan.size // 64),
+        "feedforward": 2 * plan.size,
+        "dropout": 0.1,
+        "normalisation": "rms",
+        "epsilon": 1e-6,
+        "bias": False,
+        "activation": "gelu-tanh",
+        "gated": True,
+        "scaled_scores": False,
+        "positions": "relative",
+    }
+    model = {"embedding": {"size": plan.size, "dropout": 0.1}, "encoder": stack, "decoder": stack}
+    return {
+        "seed": seed,
+        "text": text,
+        "data": data,
+        "model": {"kind": "seq2seq", **model, "output": {"tied": False, "bias": False}},
+        "training": _training(plan, minutes, best),
+    }
+
+
+def _training(plan: Plan, minutes: float, best: str) -> Config:
+    on_gpu = torch.cuda.is_available()
+    return {
+        "steps": 1_000_000,
+        "minutes": minutes,
+        "precision": "bf16" if on_gpu else "float32",
+        "compile": on_gpu and minutes > 1,
+        "best": best,
+        "validate_every": 250,
+        "optimizer": {"learning_rate": plan.rate, "weight_decay": 0.01},
+        "schedule": {"kind": "cosine", "warmup": 0.05, "final": 0.02},
+    }
+
+
+def _learned(plan: Plan, way: str, seed: int, begun: Path, folder: Path) -> Result:
+    """Learn from pairs, with the weights of a run or from nothing, and write summaries of the test set."""
+    names = {"train": "train", "valid": "validation", "test": "test"}
+    data: Config = {key: str(plan.pairs / f"{name}.jsonl") for key, name in names.items()}
+    data |= {"kind": "pairs", "max_length": 512, "batch_tokens": plan.batch_tokens}
+    run = folder / f"{way} {seed}"
+    if way == TUNED:
+        settings = {"data": data, "training": _training(plan, plan.minutes, "bleu")}
+        given = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+        _seqloom("train", str(begun), *given, "--out", str(run), "--quiet", "--no-report")
+    else:
+        minutes = plan.minutes + (plan.pretraining if way == LONGER else 0)
+        _trained(run.name, _config(plan, seed, {"kind": "run", "path": str(begun)}, data, minutes, "bleu"), folder)
+    file = run / "beam.txt"
+    scores = json.loads(
+        _seqloom("evaluate", str(run), "--max-length", str(LONGEST), "--output", str(file), "--json", "--quiet")
+    )
+    print(f"{run.name}: {scores[SUITE.figure]['value']:.2f}", file=sys.stderr, flush=True)
+    return Result({"beam": scores[SUITE.figure]["value"]}, {"beam": file.read_text(encoding="utf-8").split("\n")[:-1]})
+
+
+# ----------------------------------------------------------------------------------------------------------- table
+
+
+def _table(plan: Plan, found: dict[tuple[str, int], Result], seeds: list[int], references: list[list[str]]) -> Table:
+    rows = []
+    for way in (AS_LONG, LONGER, TUNED):
+        figures = [found[way, seed].figures["beam"] for seed in seeds]
+        cells = [way, f"{mean(figures):.2f}" + (f" ± {stdev(figures):.2f}" if len(figures) > 1 else "")]
+        for other in (AS_LONG, LONGER):
+            if way != TUNED:
+                cells.append("")
+                continue
+            before, now = (
+                [text for seed in seeds for text in found[each, seed].outputs["beam"]] for each in (other, way)
+            )
+            result = _sure(SUITE, before, now, references * len(seeds))
+            cells.append(f"{100 * result.difference:+.2f}, p {result.p:.3f}")
+        rows.append(cells)
+    note = (
+        f"ROUGE-L on the test set, beam 5, mean ± deviation of {len(seeds)} seeds; {plan.pretraining:g} minutes of "
+        f"filling gaps, {plan.minutes:g} minutes of pairs. Beside it the difference from each training from nothing, "
+        "all seeds together, and the share of resamples in which it is not above 0 (paired bootstrap)."
+    )
+    return Table("Filling gaps first", note, ["training", "ROUGE-L", "against as long", "against both"], rows, words=1)
+
+
+if __name__ == "__main__":
+    main()
