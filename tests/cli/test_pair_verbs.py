@@ -188,10 +188,10 @@ def test_a_model_of_pairs_needs_a_source(cli: Cli, translator: Path) -> None:
 
 
 def test_options_for_pairs_are_refused_by_language_models(cli: Cli, run: Path, tmp_path: Path) -> None:
-    for option in (("--attention", tmp_path / "page.html"), ("--prefix", "a")):
+    for option in (("--attention", tmp_path / "page.html"), ("--prefix", "a"), ("--task", "a")):
         done = cli("generate", run, "--prompt", "the", *option)
         assert done.code == 2
-        assert "--attention and --prefix are for models of pairs" in done.error
+        assert "--attention, --prefix and --task are for models of pairs" in done.error
     for option in (("--coverage-penalty", 0.2), ("--replace-unknown",)):
         done = cli("generate", run, "--prompt", "the", "--strategy", "beam", *option)
         assert done.code == 2

@@ -36,6 +36,7 @@ TINY = ["training.steps=2", "training.device=cpu"]
 SHORT = {
     "text": ["data.batch_size=4", "data.length=8"],
     "pairs": ["data.batch_tokens=256"],
+    "tasks": ["data.batch_tokens=256"],
     "tagged": [],
     "labelled": [],
     "images": ["data.batch_size=16"],
