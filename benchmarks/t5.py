@@ -118,7 +118,7 @@ def _config(plan: Plan, seed: int, text: Config, data: Config, minutes: float, b
         "scaled_scores": False,
         "positions": "relative",
     }
-    model = {"embedding": {"size": plan.size, "dropout": 0.1}, "encoder": stack, "decoder": stack}
+    model = {"embedding": {"size": plan.size, "dropout": 0.1, "deviation": 1.0}, "encoder": stack, "decoder": stack}
     return {
         "seed": seed,
         "text": text,

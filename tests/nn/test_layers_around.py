@@ -17,6 +17,15 @@ from seqloom.nn.dropout import VariationalDropout, drop_values, drop_words
 from seqloom.nn.gradients import scale_gradient
 
 
+@pytest.mark.parametrize(("given_deviation", "expected"), [(None, 0.1), (1.0, 1.0)])
+def test_an_embedding_begins_with_vectors_of_length_1_or_as_is_asked(
+    given_deviation: float | None, expected: float
+) -> None:
+    torch.manual_seed(0)
+    embedding = Embedding(schema.EmbeddingConfig(size=100, deviation=given_deviation), 500)
+    assert embedding.weight.std().item() == pytest.approx(expected, rel=0.02)
+
+
 def test_variational_mask_is_constant_in_time_and_differs_between_rows() -> None:
     torch.manual_seed(0)
     dropped = VariationalDropout(0.4)(torch.ones(4, 9, 50))

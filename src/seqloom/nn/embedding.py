@@ -14,7 +14,7 @@ class Embedding(nn.Module):
     """e = E[x], one row of E per word.
 
     Rows start with values from N(0, 1/size), so that their length is about 1 whatever the size, and a softmax layer
-    that shares the matrix starts with scores of about unit variance.
+    that shares the matrix starts with scores of about unit variance; or with another deviation, where one is given.
     """
 
     def __init__(self, config: EmbeddingConfig, vocabulary_size: int) -> None:
@@ -24,7 +24,7 @@ class Embedding(nn.Module):
         self.word_dropout = config.word_dropout
         self.weight = nn.Parameter(torch.empty(vocabulary_size, config.size))
         self.dropout = choose_dropout(config.dropout, config.variational)
-        nn.init.normal_(self.weight, std=config.size**-0.5)
+        nn.init.normal_(self.weight, std=config.deviation or config.size**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [batch, time] -> vectors [batch, time, size]."""

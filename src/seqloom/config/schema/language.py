@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Layers, ModelPart, Probability, Schema, Size, Start
+from seqloom.config.schema.base import Layers, ModelPart, Positive, Probability, Schema, Size, Start
 from seqloom.config.schema.data import TextData
 from seqloom.config.schema.objectives import (
     LikelihoodObjective,
@@ -35,6 +35,9 @@ class EmbeddingConfig(Schema):
     """Probability that a word type is dropped altogether from a window (embedding dropout)."""
     variational: bool = False
     """One dropout mask for all steps of a window instead of one per step."""
+    deviation: Positive | None = None
+    """The deviation of its numbers in the beginning, 1/√size when not given. T5 has 1: where no position is added to
+    them, smaller vectors are drowned by what the first layers add."""
 
 
 class AverageFeatures(Schema):
