@@ -22,15 +22,20 @@ from typing import NamedTuple
 
 import torch
 
-from benchmarks.quality import Config, _seqloom, _trained
+from benchmarks.quality import Config, _seqloom
 from benchmarks.rewards import Result, Suite, _references, _sure
 from benchmarks.tables import Table
+from seqloom.config import load_config
+from seqloom.data.materials import prepare_pairs
+from seqloom.data.task_materials import prepare_tasks
+from seqloom.text.kinds import load_tokenizer
 
 AS_LONG = "from nothing, as long"
 LONGER = "from nothing, as long as both"
 TUNED = "after filling gaps"
 SUITE = Suite({}, "rouge-l", "ROUGE-L")
 LONGEST = 100  # tokens of a summary
+DROPOUT = 0.1  # where there are few pairs; none while gaps are filled, as in T5 1.1
 
 
 class Plan(NamedTuple):
@@ -58,7 +63,11 @@ def main() -> None:
     plan, seeds = Plan(**named), range(arguments.seeds)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
         place = Path(folder)
-        begun = list(pool.map(lambda seed: _trained(f"gaps {seed}", _filling(plan, seed), place), seeds))
+        prepare_tasks(load_config(_filling(plan, 0)))  # once, before several processes would do it side by side
+        begun = list(pool.map(lambda seed: _train(f"gaps {seed}", _filling(plan, seed), place), seeds))
+        prepare_pairs(
+            load_config(_from_nothing(plan, 0, begun[0], 0.0)), load_tokenizer(begun[0] / "assets" / "tokenizer.json")
+        )
         jobs = [(way, seed) for way in (AS_LONG, LONGER, TUNED) for seed in seeds]
         found = dict(zip(jobs, pool.map(lambda job: _learned(plan, *job, begun[job[1]], place), jobs), strict=True))
         references = _references(place / f"{TUNED} 0")
@@ -99,17 +108,19 @@ def _filling(plan: Plan, seed: int) -> Config:
     sources = gaps | {"train": str(plan.pairs / "train.jsonl"), "field": "source", "valid_fraction": 0.02}
     tasks = [texts | {"name": "texts"}, sources | {"name": "sources"}]
     data = {"kind": "tasks", "tasks": tasks, "batch_tokens": plan.batch_tokens}
-    return _config(plan, seed, {"kind": "unigram", "max_size": plan.words}, data, plan.pretraining, "loss")
+    return _config(plan, seed, {"kind": "unigram", "max_size": plan.words}, data, plan.pretraining, "loss", 0.0)
 
 
-def _config(plan: Plan, seed: int, text: Config, data: Config, minutes: float, best: str) -> Config:
+def _config(
+    plan: Plan, seed: int, text: Config, data: Config, minutes: float, best: str, dropout: float = DROPOUT
+) -> Config:
     stack = {
         "kind": "transformer",
         "size": plan.size,
         "layers": plan.layers,
         "heads": max(1, plan.size // 64),
         "feedforward": 2 * plan.size,
-        "dropout": 0.1,
+        "dropout": dropout,
         "normalisation": "rms",
         "epsilon": 1e-6,
         "bias": False,
@@ -118,7 +129,7 @@ def _config(plan: Plan, seed: int, text: Config, data: Config, minutes: float, b
         "scaled_scores": False,
         "positions": "relative",
     }
-    model = {"embedding": {"size": plan.size, "dropout": 0.1, "deviation": 1.0}, "encoder": stack, "decoder": stack}
+    model = {"embedding": {"size": plan.size, "deviation": 1.0}, "encoder": stack, "decoder": stack}
     return {
         "seed": seed,
         "text": text,
@@ -142,19 +153,35 @@ def _training(plan: Plan, minutes: float, best: str) -> Config:
     }
 
 
+def _train(name: str, config: Config, folder: Path) -> Path:
+    """Train without a report, which would decode, into a folder."""
+    file, run = folder / f"{name}.yaml", folder / name
+    file.write_text(json.dumps(config), encoding="utf-8")
+    _seqloom("train", str(file), "--out", str(run), "--quiet", "--no-report")
+    return run
+
+
+def _pairs(plan: Plan) -> Config:
+    names = {"train": "train", "valid": "validation", "test": "test"}
+    files = {key: str(plan.pairs / f"{name}.jsonl") for key, name in names.items()}
+    return {"kind": "pairs", "max_length": 512, "batch_tokens": plan.batch_tokens, **files}
+
+
+def _from_nothing(plan: Plan, seed: int, begun: Path, more: float) -> Config:
+    """Learning from pairs alone, for so many minutes more, under the tokeniser of a run."""
+    return _config(plan, seed, {"kind": "run", "path": str(begun)}, _pairs(plan), plan.minutes + more, "bleu")
+
+
 def _learned(plan: Plan, way: str, seed: int, begun: Path, folder: Path) -> Result:
     """Learn from pairs, with the weights of a run or from nothing, and write summaries of the test set."""
-    names = {"train": "train", "valid": "validation", "test": "test"}
-    data: Config = {key: str(plan.pairs / f"{name}.jsonl") for key, name in names.items()}
-    data |= {"kind": "pairs", "max_length": 512, "batch_tokens": plan.batch_tokens}
     run = folder / f"{way} {seed}"
     if way == TUNED:
-        settings = {"data": data, "training": _training(plan, plan.minutes, "bleu")}
+        settings = {"data": _pairs(plan), "training": _training(plan, plan.minutes, "bleu")}
+        settings |= dict.fromkeys(("model.encoder.dropout", "model.decoder.dropout"), DROPOUT)
         given = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
         _seqloom("train", str(begun), *given, "--out", str(run), "--quiet", "--no-report")
     else:
-        minutes = plan.minutes + (plan.pretraining if way == LONGER else 0)
-        _trained(run.name, _config(plan, seed, {"kind": "run", "path": str(begun)}, data, minutes, "bleu"), folder)
+        _train(run.name, _from_nothing(plan, seed, begun, plan.pretraining if way == LONGER else 0.0), folder)
     file = run / "beam.txt"
     scores = json.loads(
         _seqloom("evaluate", str(run), "--max-length", str(LONGEST), "--output", str(file), "--json", "--quiet")

@@ -10,6 +10,8 @@ from seqloom.config.schema.base import DataPart, Fraction, Positive, Schema, Siz
 from seqloom.config.schema.data import PairFiles, TextFiles
 
 NAMES = ("train", "valid", "test")
+FILES = (*NAMES, "unit", "field")
+"""The keys that say which files a task reads, and how."""
 
 
 class TaskPart(Schema):
@@ -64,13 +66,14 @@ class TaskData(DataPart):
     @model_validator(mode="before")
     @classmethod
     def one_text(cls, tree: Any) -> Any:
-        """`train`, and `valid` and `test` with it, is short for one task: the spans of that text."""
+        """`train`, and `valid` and `test` with it, is short for one task: the spans of that text, which are taken out
+        as of the text that stood there before."""
         if not isinstance(tree, dict) or tree.get("train") is None:
             return tree
         listed = [task for task in tree.get("tasks") or () if isinstance(task, dict)]
         before = next((task for task in listed if task.get("kind") == "spans"), {"kind": "spans"})
         files = {name: tree[name] for name in NAMES if name in tree}
-        kept = {key: value for key, value in before.items() if key not in NAMES}
+        kept = {key: value for key, value in before.items() if key not in FILES}
         return {key: value for key, value in tree.items() if key not in NAMES} | {"tasks": [{**kept, **files}]}
 
     def check_keys(self) -> None:
