@@ -184,6 +184,8 @@ CASES += [
     language("negative-sampling", SIZE, "model.output.kind=negative-sampling", preset="rnn"),
     language("lstm-sampling", SIZE, "model.features.weight_drop=0.2", *OWN_WORDS, preset="lstm"),
     transformer("transformer-sampling", *OWN_WORDS, "objective.choice=sample"),
+    transformer("transformer-muon", "training.optimizer.kind=muon", "training.optimizer.other_rate=0.02"),
+    language("lstm-muon", SIZE, "training.optimizer.kind=muon", preset="lstm"),
 ]
 
 BY_NGRAMS = "noise: ngram, run: runs/ngram, samples: 16"

@@ -120,6 +120,7 @@ def test_every_kind_of_training_survives_two_processes(sharded: str, config: Pat
         "clipped": ["training.clip=0.05"],
         "sgd": ["training.optimizer.kind=sgd", "training.optimizer.momentum=0.9"],
         "rmsprop": ["training.optimizer.kind=rmsprop"],
+        "muon": ["training.optimizer.kind=muon", "training.optimizer.other_rate=0.01"],
         "transformer": ["model.features.kind=transformer", "model.features.size=16", "model.features.layers=2"],
         "convolution": ["model.features.kind=convolution", "model.features.size=12"],
         "regularised": ["objective.activation=1.0", "objective.temporal=1.0"],

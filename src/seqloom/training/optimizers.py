@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from seqloom.config.schema.training import OptimizerConfig, ScheduleConfig
+from seqloom.errors import ConfigError
+from seqloom.training.muon import MOMENTUM, Muon, hidden_matrices
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
     """The optimiser of a configuration; biases, norms and other vectors are not decayed."""
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
-    vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
-    groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
     rate = config.learning_rate
     match config.kind:
         case "adamw":
-            return torch.optim.AdamW(groups, lr=rate, betas=config.betas, fused=True)
+            return torch.optim.AdamW(_groups(model, config), lr=rate, betas=config.betas, fused=True)
         case "adam":
-            return torch.optim.Adam(groups, lr=rate, betas=config.betas, fused=True)
+            return torch.optim.Adam(_groups(model, config), lr=rate, betas=config.betas, fused=True)
         case "sgd":
-            return torch.optim.SGD(groups, lr=rate, momentum=config.momentum, fused=True)
+            return torch.optim.SGD(_groups(model, config), lr=rate, momentum=config.momentum or 0.0, fused=True)
         case "rmsprop":
-            return torch.optim.RMSprop(groups, lr=rate, momentum=config.momentum)
+            return torch.optim.RMSprop(_groups(model, config), lr=rate, momentum=config.momentum or 0.0)
         case "adagrad":
-            return torch.optim.Adagrad(groups, lr=rate)
+            return torch.optim.Adagrad(_groups(model, config), lr=rate)
+        case "muon":
+            hidden = hidden_matrices(model)
+            if not hidden:
+                raise ConfigError("training.optimizer.kind: muon is for matrices between layers; this model has none")
+            others = [{"lr": config.other_rate or rate, **group} for group in _groups(model, config, set(hidden))]
+            momentum = MOMENTUM if config.momentum is None else config.momentum
+            return Muon(hidden, others, rate, config.weight_decay, momentum, config.betas)
+
+
+def _groups(model: nn.Module, config: OptimizerConfig, without: Set[Tensor] = frozenset()) -> list[dict[str, Any]]:
+    """Parameters in two groups, those that are decayed and those that are not."""
+    parameters = [parameter for parameter in model.parameters() if parameter not in without]
+    return [
+        {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": config.weight_decay},
+        {"params": [each for each in parameters if each.dim() < 2], "weight_decay": 0.0},
+    ]
 
 
 class Schedule:

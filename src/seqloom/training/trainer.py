@@ -116,6 +116,7 @@ class Trainer:
         step = _Step(self.model, objective)
         self._step_module: Any = _wrap(step, processes, self._sharded, objective.leaves_out)
         self.optimizer = build_optimizer(step, config.optimizer)
+        self._peaks = [group["lr"] for group in self.optimizer.param_groups]
         self._parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.schedule = Schedule(config.schedule, self.total_steps)
         self.average = WeightAverage(config.averaging, self.model)
@@ -230,9 +231,9 @@ class Trainer:
         """One optimiser step over `accumulate` global batches, normalised by all their tokens together."""
         batches = [next(self.batches) for _ in range(self.config.accumulate)]
         tokens = sum(batch.tokens for batch in batches)
-        rate = self.config.optimizer.learning_rate * self.schedule.rate(self.progress.step, self._time_used())
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        multiple = self.schedule.rate(self.progress.step, self._time_used())
+        for group, peak in zip(self.optimizer.param_groups, self._peaks, strict=True):
+            group["lr"] = peak * multiple
         self.optimizer.zero_grad(set_to_none=True)
         self.objective.advance(self._done())
         precision = torch.autocast(self.processes.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")

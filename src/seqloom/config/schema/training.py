@@ -10,16 +10,23 @@ from seqloom.config.schema.base import Count, Fraction, NonNegative, Positive, P
 
 
 class OptimizerConfig(Schema):
-    kind: Literal["adamw", "adam", "sgd", "rmsprop", "adagrad"] = "adamw"
-    """Adam with decoupled weight decay, Adam, SGD, RMSprop or Adagrad."""
+    kind: Literal["adamw", "adam", "sgd", "rmsprop", "adagrad", "muon"] = "adamw"
+    """Adam with decoupled weight decay, Adam, SGD, RMSprop, Adagrad, or Muon (Jordan et al. 2024): orthogonalised
+    momentum for the matrices between embedding and output layer, AdamW for the rest."""
     learning_rate: Positive = 1e-3
     """The peak; the schedule multiplies it."""
+    other_rate: Positive | None = None
+    """muon: the peak for what AdamW learns (embeddings, output layers, biases, norms); the same when not given."""
     weight_decay: NonNegative = 0.0
     """On matrices only: biases and norms are not decayed."""
     betas: tuple[Probability, Probability] = (0.9, 0.999)
     """Adam's two decay rates."""
-    momentum: Probability = 0.0
-    """Momentum of sgd and rmsprop."""
+    momentum: Probability | None = None
+    """Momentum of sgd and rmsprop, 0 when not given, and of muon, 0.95 when not given."""
+
+    def check_keys(self) -> None:
+        if self.other_rate is not None and self.kind != "muon":
+            raise ValueError(f"other_rate is for kind muon: {self.kind} has one rate for all, learning_rate")
 
 
 class ScheduleConfig(Schema):
