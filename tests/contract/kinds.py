@@ -185,6 +185,7 @@ CASES += [
     language("lstm-sampling", SIZE, "model.features.weight_drop=0.2", *OWN_WORDS, preset="lstm"),
     transformer("transformer-sampling", *OWN_WORDS, "objective.choice=sample"),
     transformer("transformer-muon", "training.optimizer.kind=muon", "training.optimizer.other_rate=0.02"),
+    transformer("transformer-apart", "data.apart=true", "model.features.positions=learned"),
     language("lstm-muon", SIZE, "training.optimizer.kind=muon", preset="lstm"),
 ]
 

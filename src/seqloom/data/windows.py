@@ -40,6 +40,8 @@ class TokenBatch(Batch):
     """[rows, time]"""
     fresh: NDArray[np.bool_]
     """[rows]: which do not go on from the batch before."""
+    begins: Tensor | None = None
+    """[rows, time]: where in its row the unit of each place begins; none where units may see each other."""
 
     @property
     def tokens(self) -> int:
@@ -48,11 +50,12 @@ class TokenBatch(Batch):
 
 
 def window_batch(
-    tokens: NDArray[Any], starts: Numbers, length: int, fresh: NDArray[np.bool_] | None = None
+    tokens: NDArray[Any], starts: Numbers, length: int, fresh: NDArray[np.bool_] | None = None, apart: bool = False
 ) -> TokenBatch:
     """The windows tokens[start : start + length] with the inputs that predict them; all fresh when nothing is said.
 
-    A window that runs over the end repeats the last token there; its caller knows where the text ends.
+    A window that runs over the end repeats the last token there; its caller knows where the text ends. apart: whether
+    units do not see each other.
     """
     positions = starts[:, None] + np.arange(-1, length)  # [rows, length + 1]
     window = tokens[positions.clip(0, len(tokens) - 1)].astype(np.int64)
@@ -60,8 +63,14 @@ def window_batch(
     inputs = window[:, :-1].copy()
     inputs[(inputs == EOS) | (positions[:, :-1] < 0)] = BOS
     fresh = np.ones(len(starts), dtype=bool) if fresh is None else fresh
-    targets = np.ascontiguousarray(targets)
-    return TokenBatch(torch.from_numpy(inputs), torch.from_numpy(targets), fresh, numbers=starts)
+    read, targets = torch.from_numpy(inputs), np.ascontiguousarray(targets)
+    return TokenBatch(read, torch.from_numpy(targets), fresh, unit_begins(read) if apart else None, numbers=starts)
+
+
+def unit_begins(inputs: Tensor) -> Tensor:
+    """Where in its row the unit of each of inputs [rows, time] begins: at the last `<bos>`, else where the row does."""
+    places = torch.arange(inputs.size(1), device=inputs.device)
+    return torch.where(inputs == BOS, places, 0).cummax(dim=1).values
 
 
 @dataclass(frozen=True)
@@ -72,9 +81,11 @@ class Windows(Examples):
     length: int
     whole_file: bool = False
     """Whether all of the text is one unit."""
+    apart: bool = False
+    """Whether units do not see each other."""
 
     def batch(self, numbers: Numbers) -> TokenBatch:
-        batch = window_batch(self.store.tokens, numbers, self.length)
+        batch = window_batch(self.store.tokens, numbers, self.length, apart=self.apart)
         if self.whole_file:
             batch.inputs[::2, 0] = BOS
         return batch
@@ -94,22 +105,31 @@ class RunningWindows(Windows):
 
     def batch_at(self, place: Place, numbers: Numbers) -> TokenBatch:
         forgets = place.random().random(len(numbers)) < self.reset
-        batch = window_batch(self.store.tokens, numbers, self.length, fresh=forgets | (place.index == 0))
+        fresh = forgets | (place.index == 0)
+        batch = window_batch(self.store.tokens, numbers, self.length, fresh, self.apart)
         if self.whole_file:
             batch.inputs[batch.fresh, 0] = BOS
         return batch
 
 
-def random_windows(store: TokenStore, batch_size: int, length: int, seed: int = 0, whole_file: bool = False) -> Stream:
+def random_windows(
+    store: TokenStore, batch_size: int, length: int, seed: int = 0, whole_file: bool = False, apart: bool = False
+) -> Stream:
     """Windows in any order."""
-    return Stream(Windows(store, length, whole_file), RandomWindows(len(store), batch_size, length), seed)
+    return Stream(Windows(store, length, whole_file, apart), RandomWindows(len(store), batch_size, length), seed)
 
 
 def sequential_windows(
-    store: TokenStore, batch_size: int, length: int, seed: int = 0, whole_file: bool = False, reset: float = 0.0
+    store: TokenStore,
+    batch_size: int,
+    length: int,
+    seed: int = 0,
+    whole_file: bool = False,
+    apart: bool = False,
+    reset: float = 0.0,
 ) -> Stream:
     """Windows in the order of the text, in `batch_size` rows side by side."""
-    windows = RunningWindows(store, length, whole_file, reset)
+    windows = RunningWindows(store, length, whole_file, apart, reset)
     return Stream(windows, SequentialWindows(len(store), batch_size, length), seed)
 
 
@@ -122,7 +142,7 @@ def spread_windows(store: TokenStore, length: int, count: int) -> Iterator[Token
 
 def training_windows(store: TokenStore, config: TextData, seed: int) -> Stream:
     """The batches that a configuration asks for."""
-    shape = (config.batch_size, config.length, seed, config.unit == "file")
+    shape = (config.batch_size, config.length, seed, config.unit == "file", config.apart)
     if config.sampling == "random":
         return random_windows(store, *shape)
     return sequential_windows(store, *shape, reset=config.reset)

@@ -40,12 +40,15 @@ class TrainedNeuralLanguageModel(TrainedLanguageModel, HasGradients, HasNormalis
     model: LanguageModel
 
     def store_likelihood(self, store: TokenStore) -> Likelihood:
-        """Read as running text, as at every validation in training."""
-        return text_likelihood(self.model, store, self.data.length)
+        """Read as running text, or unit by unit where these are kept apart, as at every validation in training."""
+        return text_likelihood(self.model, store, self.data.length, apart=self.data.apart)
 
     @property
     def context(self) -> str:
-        return "state carried" if self.model.features.carries else f"overlapping windows of {self.data.length}"
+        windows = f"overlapping windows of {self.data.length}"
+        if self.data.apart:
+            return f"each unit by itself, longer ones in {windows}"
+        return "state carried" if self.model.features.carries else windows
 
     @cached_property
     def steps(self) -> StepModel:
@@ -63,7 +66,8 @@ class TrainedNeuralLanguageModel(TrainedLanguageModel, HasGradients, HasNormalis
 
     def log_normalisers(self, source: str | list[str] | None = None) -> NDArray[np.float32]:
         """log Z(h) at every place of a text, or of the run's test or validation text."""
-        return log_normalisers(self.model, TokenStore.of(self.text(source), self.tokenizer), self.data.length)
+        store = TokenStore.of(self.text(source), self.tokenizer)
+        return log_normalisers(self.model, store, self.data.length, self.data.apart)
 
 
 class Language(Kind[TextMaterials, NeuralTextAssets, TrainedNeuralLanguageModel]):
@@ -96,7 +100,7 @@ class Language(Kind[TextMaterials, NeuralTextAssets, TrainedNeuralLanguageModel]
         data: TextData = config.data
 
         def validate() -> Figures:
-            likelihood = text_likelihood(model, materials.validation(), data.length)
+            likelihood = text_likelihood(model, materials.validation(), data.length, apart=data.apart)
             return {"valid_loss": likelihood.cross_entropy, "valid_perplexity": likelihood.perplexity}
 
         tokenizer = work.assets.tokenizer

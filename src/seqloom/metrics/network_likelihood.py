@@ -9,20 +9,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seqloom.data.samplers import Buckets
 from seqloom.data.store import TokenStore
 from seqloom.data.windows import window_batch
 from seqloom.metrics.likelihood import Likelihood
 from seqloom.models.conditional import Conditional
 from seqloom.models.language import LanguageModel
 from seqloom.progress import watched
-from seqloom.text.special import UNK
+from seqloom.text.special import EOS, UNK
+
+READ_TOGETHER = 16384  # tokens of a batch of units
 
 
 @torch.inference_mode()
-def text_likelihood(model: LanguageModel, store: TokenStore, length: int, rows: int = 16) -> Likelihood:
-    """The likelihood of a whole store, read as running text, as `read_stream` reads it."""
+def text_likelihood(
+    model: LanguageModel, store: TokenStore, length: int, rows: int = 16, apart: bool = False
+) -> Likelihood:
+    """The likelihood of a whole store: of running text, or where units are `apart`, of each by itself."""
     totals = torch.zeros(2, dtype=torch.float64, device=model.device)  # of all tokens, and of the known ones
-    for read in read_stream(model, store, length, rows):
+    for read in read_text(model, store, length, rows, apart):
         log_probs = model.output.log_prob(read.features, read.targets).double() * read.counts
         totals += torch.stack([log_probs.sum(), (log_probs * (read.targets != UNK)).sum()])
     everything, known = totals.tolist()
@@ -38,6 +43,13 @@ class StreamWindow(NamedTuple):
     """[rows, time]"""
     counts: Tensor
     """[rows, time]: whether a target belongs to the text and was not in a window before."""
+
+
+def read_text(
+    model: LanguageModel, store: TokenStore, length: int, rows: int = 16, apart: bool = False
+) -> Iterator[StreamWindow]:
+    """Read a whole store as a model reads text: as one, or where units are `apart`, each by itself."""
+    return read_units(model, store, length) if apart else read_stream(model, store, length, rows)
 
 
 def read_stream(model: LanguageModel, store: TokenStore, length: int, rows: int = 16) -> Iterator[StreamWindow]:
@@ -62,6 +74,30 @@ def read_stream(model: LanguageModel, store: TokenStore, length: int, rows: int 
         batch = window_batch(store.tokens, first, width).to(model.device)
         features, state = model(batch.inputs, state if carries else None)
         inside = (first[:, None] + np.arange(width) < bounds[1:, None]) & (np.arange(width) >= again)
+        yield StreamWindow(features, batch.targets, torch.from_numpy(inside).to(model.device))
+
+
+def read_units(model: LanguageModel, store: TokenStore, length: int) -> Iterator[StreamWindow]:
+    """Read every unit of a store by itself, those of similar length side by side.
+
+    A unit that is longer than `length` is read in windows, the first half of each but the first read again and not
+    scored, as `read_stream` does with a text.
+    """
+    overlap = length // 2
+    stride = length - overlap
+    ends = np.flatnonzero(store.tokens == EOS) + 1
+    lengths = np.diff(ends, prepend=0)
+    windows = 1 + np.maximum(0, lengths - length + stride - 1) // stride
+    unit = np.repeat(np.arange(len(ends)), windows)  # of each window
+    number = np.arange(len(unit)) - (np.cumsum(windows) - windows)[unit]  # of each window within its unit
+    first = (ends - lengths)[unit] + number * stride
+    widths = np.minimum(length, ends[unit] - first)
+    batches = Buckets(widths, READ_TOGETHER).in_order()
+    for chosen in watched(batches, "windows of text", len(unit), len):
+        places = np.arange(widths[chosen].max())
+        batch = window_batch(store.tokens, first[chosen], len(places)).to(model.device)
+        features, _ = model(batch.inputs)
+        inside = (places < widths[chosen, None]) & (places >= overlap * (number[chosen, None] > 0))
         yield StreamWindow(features, batch.targets, torch.from_numpy(inside).to(model.device))
 
 

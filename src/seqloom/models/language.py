@@ -27,12 +27,15 @@ class LanguageModel(Network, Autoregressive):
         self.embedding, self.features, self.output = embedding, features, output
         self.vocabulary_size = vocabulary_size
 
-    def forward(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """inputs [batch, time] -> features [batch, time, size] and the state after them; from the start if none."""
+    def forward(self, inputs: Tensor, state: State | None = None, begins: Tensor | None = None) -> tuple[Tensor, State]:
+        """inputs [batch, time] -> features [batch, time, size] and the state after them; from the start if none.
+
+        begins [batch, time]: where in its row the unit of each place begins, for features that can keep units apart.
+        """
         vectors = self.embedding(inputs)
         if state is None:
             state = self.features.start(len(inputs), vectors)
-        features, state = self.features(vectors, state)
+        features, state = self.features(vectors, state, *(() if begins is None else (begins,)))
         return features, state
 
     def start(self, size: int, source: Any = None) -> State:

@@ -20,6 +20,10 @@ class Positions(nn.Module):
         """Add positions start, start + 1, ... to inputs [batch, time, size]."""
         return inputs
 
+    def embed_places(self, inputs: Tensor, places: Tensor) -> Tensor:
+        """Add the positions places [batch, time] to inputs [batch, time, size]."""
+        return inputs
+
     def rotation(self, start: Position, time: int, like: Tensor) -> Tensor | None:
         """Cosine and sine of the angles by which `rotate` turns queries and keys; computed once for all layers."""
         return None
@@ -43,6 +47,10 @@ class SinusoidalPositions(Positions):
 
     def embed(self, inputs: Tensor, start: Position) -> Tensor:
         return inputs * math.sqrt(self.size) + self.waves(start, inputs.size(1), inputs)
+
+    def embed_places(self, inputs: Tensor, places: Tensor) -> Tensor:
+        waves = self.waves(0, inputs.size(1), inputs)
+        return inputs * math.sqrt(self.size) + waves[places]
 
     def waves(self, start: Position, time: int, like: Tensor) -> Tensor:
         """PE for positions start, start + 1, ...: [time, size]."""
@@ -74,13 +82,20 @@ class LearnedPositions(Positions):
         if isinstance(start, Tensor):  # of one step, whose number nobody can check without waiting for it
             return inputs + self.weight.index_select(0, self.first + start.view(1))
         end = start + inputs.size(1)
+        self._check(end)
+        return inputs + self.weight[self.first + start : self.first + end]
+
+    def embed_places(self, inputs: Tensor, places: Tensor) -> Tensor:
+        self._check(inputs.size(1))  # no place of a window is farther from the beginning of its unit
+        return inputs + self.weight[self.first + places]
+
+    def _check(self, end: int) -> None:
         if end > self.context:
             raise UserError(
                 f"the sequence has reached {end} tokens, but the model has learned positions for {self.context}; "
                 f"train with model.features.context={end} or more (model.encoder.context, model.decoder.context for "
                 "pairs), shorten the sequence, or choose other positions"
             )
-        return inputs + self.weight[self.first + start : self.first + end]
 
 
 class GridPositions(Positions):

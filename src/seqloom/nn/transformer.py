@@ -187,9 +187,12 @@ class TransformerStack(nn.Module, Generic[Block]):
         self.layers: Layers[Block] = Layers(make_layer() for _ in range(config.layers))
         self.norm = make_norm(config, config.size) if config.norm == "pre" else nn.Identity()
 
-    def embed(self, inputs: Tensor, start: Position) -> Tensor:
-        """h_0 of inputs [rows, time, ...] that stand at the positions start, start + 1, ...: [rows, time, size]."""
-        return self.dropout(self.embedding_norm(self.positions.embed(self.project(inputs), start)))
+    def embed(self, inputs: Tensor, start: Position, places: Tensor | None = None) -> Tensor:
+        """h_0 of inputs [rows, time, ...] that stand at the positions start, start + 1, ..., or at these places
+        [rows, time]: [rows, time, size]."""
+        vectors, positions = self.project(inputs), self.positions
+        placed = positions.embed(vectors, start) if places is None else positions.embed_places(vectors, places)
+        return self.dropout(self.embedding_norm(placed))
 
 
 class TransformerReader(TransformerStack[EncoderLayer]):
@@ -225,9 +228,15 @@ class Transformer(TransformerStack[TransformerLayer], FeatureLayer):
             state.put(f"layer{depth}", layer.start(size, like))
         return state
 
-    def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
-        hidden = self.embed(inputs, state.position)
-        view = causal_view(self.positions, state, hidden)
+    def forward(self, inputs: Tensor, state: State, begins: Tensor | None = None) -> tuple[Tensor, State]:
+        """begins [batch, time], with an empty state: where in its row the unit of each place begins. Places see their
+        own unit alone, and are counted from its beginning."""
+        if begins is None:
+            hidden = self.embed(inputs, state.position)
+            view = causal_view(self.positions, state, hidden)
+        else:
+            hidden = self.embed(inputs, 0, torch.arange(inputs.size(1), device=inputs.device) - begins)
+            view = unit_view(self.positions, begins, hidden)
         after = State(position=state.position + inputs.size(1))
         for depth, layer in enumerate(self.layers):
             hidden, cache = layer(hidden, state.part(f"layer{depth}"), view)
@@ -262,3 +271,15 @@ def causal_view(positions: Positions, state: State, hidden: Tensor) -> View:
     if time == 1:  # the last word sees all
         return View(None, False, rotation)
     return View(causal_mask(start, time, length, hidden.device), False, rotation)
+
+
+def unit_view(positions: Positions, begins: Tensor, hidden: Tensor) -> View:
+    """What the words of hidden [batch, time, size] may see of their window: those of their own unit, which begins at
+    begins [batch, time], up to themselves."""
+    time = hidden.size(1)
+    keys = torch.arange(time, device=hidden.device)
+    mask = causal_mask(0, time, time, hidden.device) & (keys >= begins.unsqueeze(2))  # [batch, time, time]
+    rotation, bias = positions.rotation(0, time, hidden), positions.bias(0, time, time, hidden)
+    if bias is None:
+        return View(mask.unsqueeze(1), False, rotation)
+    return View(bias.masked_fill(~mask.unsqueeze(1), -torch.inf), False, rotation)

@@ -160,8 +160,8 @@ class TrainedLanguageModel(Trained, Continues, Scores):
 
     def figures(self, source: str | list[str] | None = None) -> dict[str, Scored]:
         """The likelihood of files. A neural model reads them as running text: a recurrent state is carried from unit to
-        unit, and other models see at least half a window of what came before. An n-gram model and an interpolation
-        read each unit by itself. Without files, of the run's test or validation text."""
+        unit, and other models see at least half a window of what came before. An n-gram model, an interpolation and a
+        model that keeps units apart read each unit by itself. Without files, of the run's test or validation text."""
         likelihood = self.store_likelihood(TokenStore.of(self.text(source), self.tokenizer))
         return {name: Scored(value, self.signature) for name, value in likelihood.as_dict().items()}
 

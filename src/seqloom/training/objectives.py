@@ -167,7 +167,7 @@ class MaximumLikelihood(Carrying):
 
     def forward(self, model: LanguageModel, batch: TokenBatch) -> Loss:
         before = self.before(model, batch)
-        features, state = model(self.reads(model, batch.inputs, before), before)
+        features, state = model(self.reads(model, batch.inputs, before), before, batch.begins)
         likelihood = model.output.loss(features, batch.targets, before=recent(batch.inputs, model.output.history))
         self.carried = state.detach() if model.features.carries else None
         total = likelihood + batch.tokens * self.penalty(features)

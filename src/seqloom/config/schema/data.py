@@ -63,6 +63,9 @@ class TextData(TextFiles):
     """Windows in a batch; under torchrun, over all processes together."""
     length: Size = 64
     """Window length in tokens: how far gradients flow back (τ of truncated back-propagation)."""
+    apart: bool = False
+    """Units that stand in one window do not see each other, and places are counted from the beginning of each
+    (Transformers)."""
     reset: Probability = 0.02
     """sequential: how likely a row forgets its state before a window. A model that never begins from nothing in
     training may be lost when it must: at a prompt, at a line to score (Melis et al. 2018)."""

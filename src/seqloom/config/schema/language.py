@@ -169,3 +169,10 @@ class LanguageModelConfig(ModelPart):
         for key in of_pairs:
             if getattr(run.objective, key):
                 raise ValueError(f"objective.{key} is for models of pairs and captions: set it to 0")
+        if run.data.apart and self.features.kind != "transformer":
+            raise ValueError(
+                f"data.apart is for features.kind transformer, whose attention can leave words out: features of kind "
+                f"{self.features.kind!r} see all that stands before a word"
+            )
+        if run.data.apart and run.objective.kind != "likelihood":
+            raise ValueError(f"data.apart is for objective.kind likelihood, not for {run.objective.kind}")

@@ -126,6 +126,8 @@ class RunConfig(Schema):
         kind = model.kind
         if self.engine.kind == "spark" and kind != "ngram":
             raise ValueError(f"engine spark counts n-grams; a model of kind {kind!r} trains on this machine")
+        if getattr(self.data, "apart", False) and kind != "language":
+            raise ValueError(f"data.apart is for language models with attention, not for a model of kind {kind!r}")
         known = (model.learns_from, *model.also_learns_from)
         if not isinstance(self.data, known):
             kinds = " or ".join(f"data.kind={data.model_fields['kind'].default}" for data in known)
