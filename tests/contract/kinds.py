@@ -129,7 +129,7 @@ WINDOWS = (
 WRITES: dict[str, Any] = {
     "log_prob": ask.log_probs_of_texts,
     "sample": ask.texts,
-    "answers": (ask.scores_of_texts, ask.likeliest_texts),
+    "answers": (ask.scores_of_texts, ask.likeliest_texts, ask.answers_after_examples),
 }
 
 

@@ -30,6 +30,11 @@ def likeliest_texts(trained: Any) -> Any:
     return trained.generate(["the cat"], strategy="greedy"), trained.generate(["a"], strategy="beam", n_best=2)
 
 
+def answers_after_examples(trained: Any) -> Any:
+    shots = [("the cat", "sat"), ("a dog", "fell")]
+    return trained.generate(["the cat", ""], shots=shots, template="{input} {output} on", max_length=9)
+
+
 def log_probs_of_pairs(trained: Any) -> Any:
     return dict(zip(SOURCES, trained.log_prob(SOURCES, SOURCES), strict=True))
 

@@ -47,6 +47,18 @@ def generate(
         typer.Option(parser=text, help="Go on from this text; translate it, where the run is a model of pairs."),
     ] = None,
     input: Annotated[str | None, typer.Option(help="The same for each line of this file; - is stdin.")] = None,
+    shots: Annotated[
+        Path | None,
+        typer.Option(help="Language models: a .jsonl file of examples, input and output, to write before each prompt."),
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            parser=text,
+            help='How an example is written, "{input} => {output}\\n" if not given; \\n is a newline, \\t a tab. '
+            "Without --shots, prompts stand alone.",
+        ),
+    ] = None,
     chat: Annotated[
         bool,
         typer.Option("--chat", help="Models of conversations: answer each line of stdin, knowing the turns before."),
@@ -124,6 +136,9 @@ def generate(
     texts, prompt included, and any tokeniser will do. Either way, log_prob is then the combined score, log p +
     WEIGHT x log p(other), and no longer the log of a probability.
 
+    With --shots or --template, prompts are the inputs of a task, and what is written is the output of each: greedily
+    unless --strategy says otherwise, up to what stands behind {output} in the template.
+
     \b
     Examples:
       seqloom generate runs/lstm --prompt "The Time Traveller" --temperature 0.8
@@ -132,6 +147,7 @@ def generate(
       seqloom generate runs/toy --strategy exhaustive --max-length 4 --length-penalty 0 --json
       seqloom generate runs/lstm --prompt "It was" --strategy beam --fuse runs/ngram:0.3
       seqloom generate runs/lstm --prompt "It was" --n-best 10 --rerank runs/transformer:0.5 --json
+      seqloom generate runs/gpt --shots examples.jsonl --template "{input} => {output}\\n" --input questions.txt
       seqloom generate runs/translate-en-zh --input english.txt --output chinese.txt
       seqloom generate runs/translate-en-zh --input english.txt --engine ctranslate2 --quantise int8
       seqloom generate runs/translate-en-zh --prompt "Good morning." --attention attention.html
@@ -180,6 +196,9 @@ def generate(
             f"{run} is a model of kind {model.kind!r}: it reads no --image, but --prompt TEXT or --input FILE"
         )
     writer = _writer(able(model, Generates), engine, quantise)
+    examples = _examples(shots, template)
+    if examples and (chat or not isinstance(writer, Continues)):
+        raise UserError("--shots and --template are for models that go on from a text, and --prompt or --input")
     lines = _lines(input, batch_size, output) if input is not None else [[prompt or ""]]
     if chat:
         _chat(model, writer, decoding, prefix)
@@ -191,11 +210,26 @@ def generate(
         return
     if attention is not None or prefix or task is not None:
         raise UserError(f"{run} is a language model: --attention, --prefix and --task are for models of pairs")
+    if examples:
+        if prompt is None and input is None:
+            raise UserError("examples need an input to follow them: give --prompt TEXT or --input FILE")
+        out.write(lines, lambda batch, first: writer.generate(batch, decoding, first, fused, reranking, **examples))
+        return
     alone = input is None and output == "-" and not json and n_best == 1 and not decoding.searches and not rerank
     if alone and isinstance(writer, Continues):
         _stream(writer, prompt or "", decoding, fused)
     else:
         out.write(lines, lambda batch, first: writer.generate(batch, decoding, first, fused, reranking), goes_on=True)
+
+
+def _examples(shots: Path | None, template: str | None) -> dict[str, Any]:
+    """The examples and their template, where there are any."""
+    from seqloom.runs.shots import TEMPLATE, read_shots
+
+    if shots is None and template is None:
+        return {}
+    form = TEMPLATE if template is None else template.replace("\\n", "\n").replace("\\t", "\t")
+    return {"shots": read_shots(shots) if shots else [], "template": form}
 
 
 def _translate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,9 @@ from seqloom.decoding.top import refuse_nan
 from seqloom.errors import ConfigError
 from seqloom.progress import watched
 from seqloom.text.special import EOS, UNK
+
+Ends = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
+"""(rows, tokens) of a step -> which of these rows end with what they have just said."""
 
 
 class Emission(NamedTuple):
@@ -39,6 +42,7 @@ def generate(
     source: Any = None,
     samples: int = 1,
     numbers: Sequence[int] | None = None,
+    ends: Ends | None = None,
 ) -> list[Hypothesis]:
     """Continue every prompt; the `samples` continuations of one prompt stand side by side in the list.
 
@@ -46,7 +50,7 @@ def generate(
     """
     if not prompts:
         return []
-    steps = stream(model, prompts, chooser, limits, source, samples, numbers)
+    steps = stream(model, prompts, chooser, limits, source, samples, numbers, ends)
     said = list(watched(steps, "tokens of each text", limits.max_length))
     total = np.zeros(len(prompts) * samples)
     for rows, _, log_probs in said:
@@ -66,6 +70,7 @@ def stream(
     source: Any = None,
     samples: int = 1,
     numbers: Sequence[int] | None = None,
+    ends: Ends | None = None,
 ) -> Iterator[Emission]:
     """Yield the tokens of all continuations as they are generated, step by step.
 
@@ -78,6 +83,7 @@ def stream(
     samples: how many continuations of each prompt; the prompt is read once for all of them.
     numbers: those of the prompts within the whole job; counted from 0 when not given. Random draws depend on them, so
         that a job gives the same text however it is cut into batches.
+    ends: what else ends a row than `<eos>` and its length; what was said last still belongs to it.
     """
     if samples < 1:
         raise ConfigError(f"samples must be at least 1, not {samples}")
@@ -117,6 +123,8 @@ def stream(
             refuse_nan(np.isnan(token_log_probs[said]))
             alive = alive & (tokens != EOS) & (then + 1 < limits.max_length)
             if said.any():
+                if ends is not None:
+                    alive[said] &= ~ends(rows[said], tokens[said])
                 yield Emission(rows[said], tokens[said], token_log_probs[said])
             dropping = bool(np.count_nonzero(alive & goes_on) <= len(rows) * 3 / 4)
         if not alive.any():

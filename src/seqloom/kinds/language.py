@@ -22,6 +22,7 @@ from seqloom.metrics.likelihood import Likelihood
 from seqloom.metrics.network_likelihood import text_likelihood
 from seqloom.metrics.normaliser import log_normalisers
 from seqloom.models.language import LanguageModel, build_language_model
+from seqloom.nn.positions import LearnedPositions
 from seqloom.runs.contests import TextContest
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TrainedLanguageModel, text_report
@@ -49,6 +50,11 @@ class TrainedNeuralLanguageModel(TrainedLanguageModel, HasGradients, HasNormalis
         if self.data.apart:
             return f"each unit by itself, longer ones in {windows}"
         return "state carried" if self.model.features.carries else windows
+
+    @property
+    def longest(self) -> int | None:
+        positions = getattr(self.model.features, "positions", None)
+        return positions.context if isinstance(positions, LearnedPositions) else None
 
     @cached_property
     def steps(self) -> StepModel:

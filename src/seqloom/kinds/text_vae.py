@@ -37,6 +37,7 @@ from seqloom.runs.language_model import (
 )
 from seqloom.runs.neural_words import NeuralTextAssets, start_embedding, word_layout
 from seqloom.runs.scores import Score, ScoredTokens
+from seqloom.runs.shots import TEMPLATE, Shot
 from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import DrawsBetweenSentences
 from seqloom.text.special import BOS, UNK
@@ -127,6 +128,8 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
         first: int = 0,
         fuse: Sequence[Weighted] = (),
         rerank: Sequence[Weighted] = (),
+        shots: Sequence[Shot] | None = None,
+        template: str = TEMPLATE,
         **options: Any,
     ) -> list[list[Generated]]:
         """Go on from each prompt with a code from the prior: for each, `n_best` texts, best first; arguments as for a
@@ -135,6 +138,8 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
         Samples have a code each; the results of a beam are those of one code. `log_prob` is that of the text given its
         code. The code knows nothing of the prompt: what comes is drawn from p(z) p(x | prompt, z).
         """
+        if shots is not None:
+            return self.answer(prompts, shots, template, Decoding.of(decoding, options), first, fuse, rerank)
         decoding = sampled(Decoding.of(decoding, options))
         prompts = listed(prompts)
         each = decoding.n_best if decoding.strategy == "sample" else 1

@@ -24,6 +24,7 @@ from seqloom.runs.assets import Assets
 from seqloom.runs.generation import Decoding, Generated, check_same_tokens
 from seqloom.runs.kind import Report
 from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
+from seqloom.runs.shots import TEMPLATE, Shot, answers
 from seqloom.runs.trained import Continues, Scores, Trained
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.text.tokenizer import Tokenizer
@@ -38,6 +39,7 @@ Weighted = tuple["TrainedLanguageModel", float]
 """Another model, and how much it counts."""
 Text = TypeVar("Text", bound=Generated)
 SAMPLES = 4  # texts on the page of a run
+SAMPLE_LENGTH = 60  # tokens of each at most
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,8 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         first: int = 0,
         fuse: Sequence[Weighted] = (),
         rerank: Sequence[Weighted] = (),
+        shots: Sequence[Shot] | None = None,
+        template: str = TEMPLATE,
         **options: Any,
     ) -> list[list[Generated]]:
         """Go on from each prompt: for each, `n_best` texts, best first.
@@ -203,7 +207,11 @@ class TrainedLanguageModel(Trained, Continues, Scores):
             sampled and reported as `log_prob` is then log p + Σ β log p_other. They need the same tokeniser.
         rerank: other models that judge the `n_best` finished texts, each with its weight β: they are sorted anew by
             log_prob + Σ β log p_other(prompt + text), which becomes their `log_prob`. Any tokeniser will do.
+        shots: examples (input, output) of a task. Then prompts are inputs, and texts their outputs, up to what stands
+            behind {output} in the `template` by which all are written; greedily, unless `strategy` says otherwise.
         """
+        if shots is not None:
+            return self.answer(prompts, shots, template, Decoding.of(decoding, options), first, fuse, rerank)
         decoding = sampled(Decoding.of(decoding, options))
         prompts = listed(prompts)
         encoded = [self.tokenizer.encode(prompt) for prompt in prompts]
@@ -212,6 +220,26 @@ class TrainedLanguageModel(Trained, Continues, Scores):
         pairs = zip(encoded, hypotheses, strict=True)
         results = [[self.continuation(prompt, hypothesis) for hypothesis in row] for prompt, row in pairs]
         return reranked(prompts, results, rerank) if rerank else results
+
+    def answer(
+        self,
+        inputs: str | Sequence[str],
+        shots: Sequence[Shot],
+        template: str,
+        decoding: Decoding,
+        first: int,
+        fuse: Sequence[Weighted],
+        rerank: Sequence[Weighted],
+    ) -> list[list[Generated]]:
+        """As `generate` with shots."""
+        if rerank:
+            raise UserError("answers after examples cannot be reranked: other runs judge whole texts")
+        return answers(self, listed(inputs), shots, template, decoding, first, fuse)
+
+    @property
+    def longest(self) -> int | None:
+        """How many tokens a text may have at most; no such number for most models."""
+        return None
 
     def next_tokens(self, prompt: str, top: int = 10) -> list[tuple[str, float]]:
         """The `top` likeliest tokens after a prompt, as a person would read them, each with its probability."""
@@ -301,7 +329,8 @@ def _no_language_model(trained: Trained) -> UserError:
 def text_report(trained: TrainedLanguageModel, *sections: Markup, training: Markup | None = None) -> Report:
     """The page of a model of text: its figures, where text was held out, and what it writes."""
     figures = {name: score.value for name, score in trained.figures().items()} if trained.reference() else {}
-    written = samples_section(trained.sample(SAMPLES, max_length=60, temperature=0.8))
+    length = min(SAMPLE_LENGTH, trained.longest or SAMPLE_LENGTH)
+    written = samples_section(trained.sample(SAMPLES, max_length=length, temperature=0.8))
     return Report(figures, [*sections, written], training)
 
 
