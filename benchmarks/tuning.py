@@ -213,7 +213,11 @@ SPACES: dict[str, Space] = {
 
 def draws(preset: str, number: int) -> Iterator[Settings]:
     """So many different draws from a preset's space; a larger number goes on after those of a smaller one."""
-    space, chance = SPACES[preset], random.Random(preset)
+    return drawn(SPACES[preset], number, random.Random(preset))
+
+
+def drawn(space: Space, number: int, chance: random.Random) -> Iterator[Settings]:
+    """So many different draws from a space, or all there are."""
     seen: list[Settings] = []
     while len(seen) < min(number, math.prod(map(len, space))):
         drawn = {key: value for dimension in space for key, value in chance.choice(dimension).items()}
