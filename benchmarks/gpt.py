@@ -103,10 +103,10 @@ class Result:
         """How long they took, validations included."""
         return self.curve[-1][1] if self.curve else math.nan
 
-    def reached(self, loss: float) -> tuple[int, float]:
-        """Step and seconds of the first validation with a loss that is no higher."""
+    def reached(self, loss: float) -> tuple[float, float]:
+        """Step and seconds of the first validation with a loss that is no higher; no numbers where there is none."""
         found = ((step, seconds) for step, seconds, found in self.curve if found <= loss)
-        return next(found, (0, math.nan))
+        return next(found, (math.nan, math.nan))
 
 
 @dataclass(frozen=True)
@@ -233,11 +233,16 @@ def _speeds(settled: Sequence[Result], chosen: dict[str, Settings]) -> Table:
         over = f"{100 * (pace[name] / pace['AdamW'] - 1):+.1f} %"
         losses = spread([result.loss for result in own], 4)
         rows.append(
-            [name, shown(chosen[name]), losses, *map(number, (mean(steps), mean(seconds), 1e3 * pace[name])), over]
+            [name, shown(chosen[name]), losses, *map(known, (mean(steps), mean(seconds), 1e3 * pace[name])), over]
         )
     header = ["optimiser", "chosen", "loss", f"steps to {goal:.4f}", "seconds", "ms a step", "more"]
     note = "Validation loss at its lowest, and how long it took to get to the highest of AdamW's; means over the seeds."
     return Table("Muon against AdamW", note, header, rows)
+
+
+def known(value: float) -> str:
+    """A number, where there is one."""
+    return "–" if math.isnan(value) else number(value)
 
 
 def _trials(name: str, tried: Sequence[Result]) -> Table:
@@ -259,7 +264,11 @@ def _characters(features: Config, training: Config, data: Config, dropout: float
     return {
         "text": {"kind": "characters"},
         "data": {"train": "shakespeare", "unit": "file", **data},
-        "model": {"embedding": {"size": shape["size"], "dropout": dropout}, "features": shape},
+        "model": {
+            "embedding": {"size": shape["size"], "dropout": dropout},
+            "features": shape,
+            "output": {"tied": False},  # tied, a Transformer begins by predicting the character it has just read
+        },
         "training": {"precision": "bf16", "schedule": {"kind": "linear", "warmup": 0.03}, **training},
     }
 
@@ -311,7 +320,7 @@ def shakespeare(bench: Bench) -> list[Table]:
         [
             name,
             spread([result.loss for result in results], 4),
-            ", ".join(f"{result.reached(result.loss)[0]:,}" for result in results),
+            ", ".join(known(result.reached(result.loss)[0]) for result in results),
             *_sizes(results),
         ]
         for name, results in found.items()
@@ -366,7 +375,7 @@ def _perplexities(title: str, found: dict[str, list[Result]]) -> Table:
 
 def _sizes(results: Sequence[Result]) -> list[str]:
     seconds = mean(result.seconds for result in results)
-    return [f"{results[0].steps:,}", f"{seconds:.0f}", f"{results[0].parameters:,}"]
+    return [f"{results[0].steps:,}", known(seconds), f"{results[0].parameters:,}"]
 
 
 SUITES: dict[str, Callable[[Bench], list[Table]]] = {
