@@ -35,7 +35,7 @@ class LanguageModel(Network, Autoregressive):
         vectors = self.embedding(inputs)
         if state is None:
             state = self.features.start(len(inputs), vectors)
-        features, state = self.features(vectors, state, *(() if begins is None else (begins,)))
+        features, state = self.features(vectors, state) if begins is None else self.features(vectors, state, begins)
         return features, state
 
     def start(self, size: int, source: Any = None) -> State:

@@ -103,11 +103,17 @@ class Muon(Optimizer):
 
     def _kept(self, parameter: Tensor, name: str) -> Tensor:
         """What is remembered of a parameter's gradients under a name: zeros at first."""
-        return self.state[parameter].setdefault(name, torch.zeros_like(parameter))
+        kept = self.state[parameter]
+        if name not in kept:
+            kept[name] = torch.zeros_like(parameter)
+        return kept[name]
 
     def _steps(self, parameter: Tensor) -> Tensor:
         """How many steps AdamW has taken with a parameter."""
-        return self.state[parameter].setdefault("step", torch.zeros((), device=parameter.device))
+        kept = self.state[parameter]
+        if "step" not in kept:
+            kept["step"] = torch.zeros((), device=parameter.device)
+        return kept["step"]
 
 
 def orthogonal(matrices: Sequence[Tensor], parts: Sequence[Parts]) -> list[Tensor]:
