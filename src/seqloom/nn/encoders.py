@@ -269,15 +269,21 @@ class TransformerEncoder(TransformerReader, Encoder):
     def __init__(self, config: WordTransformer, input_size: int) -> None:
         super().__init__(config, fit_size(input_size, config.size), two_sided_positions(config))
 
-    def read(self, vectors: Tensor, mask: Tensor) -> Tensor:
+    def read(self, vectors: Tensor, mask: Tensor | None) -> Tensor:
+        """As above; without a mask there is no padding."""
         hidden = self.embed(vectors, 0)
         return self.see(hidden, self._view(hidden, mask))
 
-    def _view(self, hidden: Tensor, mask: Tensor) -> View:
+    def read_layers(self, vectors: Tensor, mask: Tensor | None) -> Tensor:
+        """What the first layer reads, and what each layer makes of it: [layers + 1, batch, places, size]."""
+        hidden = self.embed(vectors, 0)
+        return torch.stack(self.see_layers(hidden, self._view(hidden, mask)))
+
+    def _view(self, hidden: Tensor, mask: Tensor | None) -> View:
         """Every query sees the real places of its row."""
         places = hidden.size(1)
-        visible = mask[:, None, None, :]  # [batch, heads, queries, keys]
+        visible = None if mask is None else mask[:, None, None, :]  # [batch, heads, queries, keys]
         bias = self.positions.bias(0, places, places, hidden)
         if bias is not None:
-            visible = bias.masked_fill(~visible, -torch.inf)
+            visible = bias if visible is None else bias.masked_fill(~visible, -torch.inf)
         return View(visible, False, self.positions.rotation(0, places, hidden))

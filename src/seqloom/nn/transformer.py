@@ -209,6 +209,13 @@ class TransformerReader(TransformerStack[EncoderLayer]):
             hidden = layer(hidden, view)
         return self.norm(hidden)
 
+    def see_layers(self, hidden: Tensor, view: View) -> list[Tensor]:
+        """h_0, h_1, ..., norm(h_L) of h_0 [rows, time, size]."""
+        found = [hidden]
+        for layer in self.layers:
+            found.append(layer(found[-1], view))
+        return [*found[:-1], self.norm(found[-1])]
+
 
 class Transformer(TransformerStack[TransformerLayer], FeatureLayer):
     """Decoder-only Transformer (Vaswani et al. 2017; Radford et al. 2019 for norms and initialisation).

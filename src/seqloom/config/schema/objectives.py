@@ -65,6 +65,25 @@ class ScheduledSamplingObjective(PairObjective):
             raise ValueError("exponential decay never reaches 0: set end above it")
 
 
+class MaskedObjective(Schema):
+    kind: Literal["masked"] = "masked"
+    """Find tokens that were chosen at random, most of them hidden, from those around them (Devlin et al. 2019)."""
+    rate: Fraction = 0.15
+    """How many of the ordinary tokens of a sequence are chosen; one at least. They are drawn anew each time that a
+    sequence is learned from."""
+    masked: Share = 0.8
+    """How many of the chosen ones are read as `[MASK]`."""
+    random: Share = 0.1
+    """How many of the chosen ones are read as another token, drawn from all ordinary ones; the rest are read as they
+    are."""
+    whole_words: bool = False
+    """Choose whole words, all pieces of each, in place of single tokens."""
+
+    def check_keys(self) -> None:
+        if self.masked + self.random > 1.0:
+            raise ValueError(f"masked ({self.masked:g}) and random ({self.random:g}) together are more than 1")
+
+
 class OwnLossObjective(Schema):
     kind: Literal["own-loss"] = "own-loss"
     """What the model itself has for a loss: -log p of labels or words, the error of a reconstruction."""
