@@ -72,3 +72,15 @@ def padded(sequences: Ragged, numbers: NDArray[np.int64], filler: int = PAD) -> 
     ids = np.full(real.shape, filler, np.int64)
     ids[real] = sequences.tokens[(starts[:, None] + steps)[real]]
     return torch.from_numpy(ids), torch.from_numpy(lengths)
+
+
+def even_pieces(
+    starts: NDArray[np.int64], sizes: NDArray[np.int64], longest: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where sequences begin and how long they are, after those of more than `longest` tokens were cut into pieces of
+    about the same length."""
+    counts = np.maximum(1, -(-sizes // longest))
+    piece = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... in each sequence
+    starts, sizes, counts = (np.repeat(values, counts) for values in (starts, sizes, counts))
+    first, last = sizes * piece // counts, sizes * (piece + 1) // counts
+    return starts + first, last - first

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from seqloom.data.batch import Batch, Numbers
 from seqloom.data.characters import spell, spell_specials
+from seqloom.data.ragged import even_pieces
 from seqloom.data.store import TokenStore
 from seqloom.data.stream import Sequences
-from seqloom.errors import DataError
 from seqloom.text.special import BOS, EOS, PAD, UNK
 from seqloom.text.vocabulary import Vocabulary
 
@@ -76,13 +76,7 @@ class Sentences(Sequences):
 
         characters: how many of a word are read; None for models that read whole words.
         """
-        ends = np.flatnonzero(store.tokens == EOS)
-        starts = np.concatenate([[0], ends[:-1] + 1])
-        some = ends > starts
-        if not some.any():
-            raise DataError("the text has no words to learn from or to score")
-        starts, ends = starts[some], ends[some]
-        return cls(store.tokens, starts, ends - starts, known, spelling_of(vocabulary, characters))
+        return cls(store.tokens, *store.unit_places(), known, spelling_of(vocabulary, characters))
 
     @classmethod
     def of_words(cls, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, characters: int | None) -> Sentences:
@@ -101,11 +95,8 @@ class Sentences(Sequences):
 
     def cut(self, longest: int) -> Sentences:
         """The same words in sentences of no more than `longest`: longer ones are cut into even pieces."""
-        counts = np.maximum(1, -(-self.sizes // longest))
-        piece = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... in each sentence
-        sizes, counts = np.repeat(self.sizes, counts), np.repeat(counts, counts)
-        first, last = sizes * piece // counts, sizes * (piece + 1) // counts
-        return replace(self, starts=np.repeat(self.starts, counts[piece == 0]) + first, sizes=last - first)
+        starts, sizes = even_pieces(self.starts, self.sizes, longest)
+        return replace(self, starts=starts, sizes=sizes)
 
     @property
     def lengths(self) -> Numbers:

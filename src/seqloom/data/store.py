@@ -75,6 +75,15 @@ class TokenStore:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def unit_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the units begin, and how many tokens each has without its `<eos>`; blank ones are left out."""
+        ends = np.flatnonzero(self.tokens == EOS)
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        some = ends > starts
+        if not some.any():
+            raise DataError("the text has no words to learn from or to score")
+        return starts[some], (ends - starts)[some]
+
 
 def about(dtype: np.dtype[np.unsignedinteger], totals: Totals) -> About:
     """What is in a store."""

@@ -46,6 +46,10 @@ class Examples(ABC):
         """The batch of these examples at a place of a stream; another one only where something is drawn each time."""
         return self.batch(numbers)
 
+    def targets_at(self, place: Place, numbers: Numbers) -> int:
+        """How many predictions that batch asks for."""
+        return self.targets(numbers)
+
 
 class Sequences(Examples):
     """Examples of different lengths: those of similar length share a batch."""
@@ -74,7 +78,8 @@ class SharedBatch:
     @cached_property
     def tokens(self) -> int:
         """How many predictions all processes together have to make."""
-        return sum(map(self.examples.targets, self.parts))
+        places = (replace(self.place, process=process) for process in range(len(self.parts)))
+        return sum(map(self.examples.targets_at, places, self.parts))
 
     def rows(self, first: int, last: int) -> Any:
         """The batches of the processes from `first` up to `last`, as one."""
@@ -138,6 +143,9 @@ class _Mapped(Examples):
 
     def targets(self, numbers: Numbers) -> int:
         return self.batch(numbers).tokens  # the function may make another kind of batch
+
+    def targets_at(self, place: Place, numbers: Numbers) -> int:
+        return self.batch_at(place, numbers).tokens
 
 
 def sorted_batches(examples: Sequences, batch_tokens: int) -> Iterator[tuple[Numbers, Any]]:
