@@ -31,6 +31,7 @@ VERBS: dict[str, str] = {
     "evaluate": "",
     "predict": "--input sentences.txt",
     "embed": "--input sentences.txt --output OUT.safetensors",
+    "fill": "'the [MASK] sat' 'a [MASK] [MASK]' --top 2",
     "interpolate": "'the cat sat' 'a dog' --steps 3",
     "images sample": "--n 4 --out OUT.png",
     "images denoise": "--n 4 --out OUT.png",
@@ -251,6 +252,22 @@ CASES += [
     elmo.variant("elmo-words", "model.input={kind: words}", "model.output={kind: softmax}", preset="elmo-words"),
 ]
 
+bert = Case(
+    "bert",
+    "bert",
+    "bert",
+    (*WINDOWS, "data.length=16", "model.embedding.size=16", "model.encoder.size=16", "model.encoder.layers=2"),
+    learns=True,
+    answers=(ask.scores_of_texts, ask.contextual_vectors, ask.fillings),
+    verbs=("score", "evaluate", "embed", "fill"),
+)
+CASES += [
+    bert,
+    bert.variant("bert-own", "model.encoder={size: 16, layers: 1, heads: 2, dropout: 0.1}", "text={kind: words}"),
+    bert.variant("bert-pairs", "model.segments=true", "model.next_sentence=true", "text={kind: characters}"),
+    bert.variant("bert-words", "objective.whole_words=true", "text={kind: unigram, max_size: 40}"),
+]
+
 text_vae = Case(
     "text-vae",
     "text-vae",
@@ -399,6 +416,7 @@ CASES += [  # their loss is no measure of how well they write
 
 LABELLING = ("text.min_count=1", "data.batch_tokens=64", "model.size=8", *STEPS)
 CONTEXTUAL = "model.features={kind: elmo, run: runs/elmo}"
+FINE_TUNED = "model.features={kind: run, run: runs/bert, frozen: false, static: {size: 4}}"
 
 tagger = Case(
     "tagger",
@@ -412,6 +430,7 @@ CASES += [
     tagger,
     tagger.variant("tagger-softmax", "model.output=softmax", "model.layers=2"),
     tagger.variant("tagger-elmo", CONTEXTUAL, needs=("elmo",)),
+    tagger.variant("tagger-bert", FINE_TUNED, "model.layers=0", needs=("bert",)),
 ]
 
 classifier = Case(
@@ -425,6 +444,8 @@ classifier = Case(
 CASES += [
     classifier,
     classifier.variant("classifier-elmo", CONTEXTUAL, "model.pooling=mean", "model.layers=0", needs=("elmo",)),
+    classifier.variant("classifier-bert", "model.features={kind: run, run: runs/bert}", needs=("bert",)),
+    classifier.variant("classifier-tuned", FINE_TUNED, "model.pooling=mean", "model.layers=0", needs=("bert",)),
 ]
 
 # ------------------------------------------------------------------------------------------- images with descriptions

@@ -118,6 +118,10 @@ def contextual_vectors(trained: Any) -> Any:
     return trained.embed(TEXTS)
 
 
+def fillings(trained: Any) -> Any:
+    return trained.fill(["the [MASK] sat on the log", "[MASK] [MASK]"], top=3)
+
+
 def neighbours(trained: Any) -> Any:
     return trained.neighbours("cat", 3), trained.similarity("cat", "dog")
 

@@ -223,7 +223,7 @@ def test_what_cannot_be_learned_is_refused(tagged: Path, tmp_path: Path) -> None
     with pytest.raises(ConfigError, match=r"text\.kind=whitespace"):
         seqloom.train("tagger", ["text.kind=words"], tmp_path / "e")
     seqloom.train("ngram", [f"data.train={one}", "data.unit=line", "data.valid_fraction=0"], tmp_path / "ngram")
-    with pytest.raises(UserError, match=r"no vectors in context: name an ELMo run in model\.features\.run"):
+    with pytest.raises(UserError, match=r"no vectors in context: name an ELMo or BERT run in model\.features\.run"):
         seqloom.train("tagger", [*wanted[:2], f"{wanted[2]}{tmp_path / 'ngram'}"], tmp_path / "f")
     with pytest.raises(ConfigError, match="ELMo reads sentences"):
         seqloom.train("elmo", [f"data.train={one}", "data.unit=file"], tmp_path / "g")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,6 +31,10 @@ def parameters(seed: int = 0) -> dict[nn.Parameter, Parts]:
     return {nn.Parameter(torch.randn(*shape, generator=generator)): parts for shape, parts in MATRICES.items()}
 
 
+def hidden(matrices: dict[nn.Parameter, Parts]) -> list[dict[str, Any]]:
+    return [{"params": list(matrices), "hidden": True}]
+
+
 def pieces(matrices: dict[nn.Parameter, Parts], of_gradients: bool = False) -> list[Tensor]:
     tensors = [(each.grad if of_gradients else each.detach(), parts) for each, parts in matrices.items()]
     return [piece for tensor, parts in tensors for piece in tensor.split(parts)]
@@ -42,7 +47,7 @@ def test_every_step_is_that_of_the_library(momentum: float, decay: float, device
     """torch.optim.Muon, given each part as a matrix of its own."""
     own = {nn.Parameter(matrix.detach().to(device)): parts for matrix, parts in parameters().items()}
     parts = [nn.Parameter(piece.clone()) for piece in pieces(own)]
-    muon = Muon(own, [], lr=0.02, weight_decay=decay, momentum=momentum)
+    muon = Muon(own, hidden(own), lr=0.02, weight_decay=decay, momentum=momentum)
     library = torch.optim.Muon(parts, 0.02, decay, momentum, adjust_lr_fn="match_rms_adamw")
     for seed in range(4):
         for matrix, other in zip(own, parameters(seed + 1), strict=True):
@@ -71,7 +76,7 @@ def test_weights_decay_by_the_rate_alone_and_not_through_the_momentum() -> None:
     """Without a gradient to follow, W ← (1 - η λ) W."""
     own = parameters()
     before = [each.detach().clone() for each in own]
-    muon = Muon(own, [], lr=0.1, weight_decay=0.2)
+    muon = Muon(own, hidden(own), lr=0.1, weight_decay=0.2)
     for each in own:
         each.grad = torch.zeros_like(each)
     muon.step()
@@ -84,7 +89,7 @@ def test_weights_decay_by_the_rate_alone_and_not_through_the_momentum() -> None:
 def test_what_has_no_gradient_stays_as_it_is() -> None:
     own, (bias,) = parameters(), [nn.Parameter(torch.ones(3))]
     before = [each.detach().clone() for each in own]
-    muon = Muon(own, [{"params": [bias]}], lr=0.1, weight_decay=0.2)
+    muon = Muon(own, [*hidden(own), {"params": [bias], "hidden": False}], lr=0.1, weight_decay=0.2)
     next(iter(own)).grad = torch.ones(96, 32)
     muon.step()
     changed = [not torch.equal(each, was) for each, was in zip(own, before, strict=True)]

@@ -18,6 +18,7 @@ from seqloom.cli import (
     embed,
     evaluate,
     export,
+    fill,
     generate,
     images,
     importing,
@@ -95,6 +96,7 @@ app.command()(score.score)
 app.command()(evaluate.evaluate)
 app.command()(predict.predict)
 app.command()(embed.embed)
+app.command()(fill.fill)
 app.command()(interpolate.interpolate)
 app.command()(compare.compare)
 app.command()(stats.stats)

@@ -28,7 +28,8 @@ def embed(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """A vector for each word of each line of a file, from an ELMo run: the same word has another in another context.
+    """A vector for each word of each line of a file, from an ELMo or BERT run: the same word has another in another
+    context.
     Or a vector for each image, from a model that has codes or features of images.
 
     Of words, the file holds `lengths`, the words of each line, and `vectors`, [all words, size], the words of one line

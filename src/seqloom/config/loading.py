@@ -281,9 +281,13 @@ def _explain(problem: Any, tree: Tree) -> str:
     """One pydantic error in words: the dotted key, what is wrong, what was meant perhaps."""
     keys: list[str] = []
     location = problem["loc"]
+    of_kind: list[str] | None = None  # the last part whose kind was named
     for index, part in enumerate(location):  # which names the kinds on the way too, where there are several
         unknown = index == len(location) - 1 and problem["type"] == "extra_forbidden"
-        if isinstance(part, int) or unknown or part in _fields(_class_at(tree, keys)):
+        schema = _class_at(tree, keys)
+        if keys and schema is not None and part in kinds_of(schema) and of_kind != keys:
+            of_kind = keys.copy()  # which may be the name of a key, too
+        elif isinstance(part, int) or unknown or part in _fields(schema):
             keys.append(str(part))
     key = ".".join(keys) or "top level"
     if problem["type"] == "extra_forbidden":

@@ -14,6 +14,7 @@ from torch import Tensor
 from seqloom.data.batch import Batch, Numbers
 from seqloom.data.ragged import Ragged, padded
 from seqloom.data.stream import Sequences
+from seqloom.data.word_pieces import WordPieces
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class LabelledBatch(Batch):
     """[rows, time] labels of the words, 0 where padding is; or [rows] labels of the sentences."""
     lengths: Tensor
     """[rows]: words."""
+    pieces: Tensor | None = None
+    """[rows, pieces], and the two below: see `PieceBatch`; for a network below that is trained along."""
+    piece_lengths: Tensor | None = None
+    firsts: Tensor | None = None
 
     counted = ("tokens",)
 
@@ -59,6 +64,8 @@ class LabelledSentences(Sequences):
     """Which of the two."""
     layers: NDArray[Any] | None = None
     """[words, layers, width]: contextual vectors."""
+    pieces: WordPieces | None = None
+    """The sentences as a network below reads them that is trained along."""
 
     @cached_property
     def words(self) -> Ragged:
@@ -85,4 +92,6 @@ class LabelledSentences(Sequences):
             for row, number in enumerate(numbers):
                 first, last = self.words.offsets[number : number + 2]
                 layers[row, : last - first] = torch.from_numpy(self.layers[first:last].astype(np.float32))
-        return LabelledBatch(ids, layers, targets, lengths, numbers=numbers)
+        below = None if self.pieces is None else self.pieces.batch(numbers)
+        cut = (None, None, None) if below is None else (below.pieces, below.piece_lengths, below.firsts)
+        return LabelledBatch(ids, layers, targets, lengths, *cut, numbers=numbers)

@@ -22,7 +22,7 @@ NEIGHBOURS = 100  # segments of the nearest lengths, among which one from elsewh
 FEWEST = 3  # segments among which there is one that neither is the first nor follows it
 FIXED = Place(0, 0, 0)  # for batches that are the same every time
 
-Row = NDArray[np.integer]
+Row = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class MaskedTexts(Sequences):
 
     def piece(self, number: int) -> Row:
         """The tokens of a piece."""
-        return self.ids[self.starts[number] : self.starts[number] + self.sizes[number]]
+        return self.ids[self.starts[number] : self.starts[number] + self.sizes[number]].astype(np.int64)
 
     def batch(self, numbers: Numbers) -> MaskedBatch:
         return self.batch_at(FIXED, numbers)
@@ -189,7 +189,7 @@ class Blanks(Sequences):
         return np.repeat(np.arange(len(self.texts)), self.texts.lengths)
 
     @cached_property
-    def lengths(self) -> Numbers:  # type: ignore[override]
+    def lengths(self) -> Numbers:
         """How long the text of each token is with `<bos>` and `<eos>`."""
         return self.texts.lengths[self.text_of] + 2
 
@@ -198,9 +198,31 @@ class Blanks(Sequences):
 
     def batch(self, numbers: Numbers) -> MaskedBatch:
         texts = self.text_of[numbers]
-        ids, lengths = padded_rows([framed(self.texts[text]) for text in texts.tolist()])
+        ids, lengths = padded_rows([framed(self.texts[text].astype(np.int64)) for text in texts.tolist()])
         rows, blanks = np.arange(len(numbers)), numbers - self.texts.offsets[texts] + 1
         targets = np.full_like(ids, PAD)
         targets[rows, blanks] = ids[rows, blanks]
         ids[rows, blanks] = self.mask
+        return MaskedBatch(torch.from_numpy(ids), torch.from_numpy(targets), lengths, numbers=numbers)
+
+
+@dataclass(frozen=True)
+class Gaps(Sequences):
+    """Texts that have [MASK] in them already; what it stands for is not known."""
+
+    texts: Ragged
+    mask: int
+    """The id of [MASK]."""
+
+    @property
+    def lengths(self) -> Numbers:
+        """How long each text is with `<bos>` and `<eos>`."""
+        return self.texts.lengths + 2
+
+    def targets(self, numbers: Numbers) -> int:
+        return self.batch(numbers).tokens
+
+    def batch(self, numbers: Numbers) -> MaskedBatch:
+        ids, lengths = padded_rows([framed(self.texts[number].astype(np.int64)) for number in numbers.tolist()])
+        targets = np.where(ids == self.mask, self.mask, PAD)
         return MaskedBatch(torch.from_numpy(ids), torch.from_numpy(targets), lengths, numbers=numbers)

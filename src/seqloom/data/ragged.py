@@ -28,7 +28,7 @@ class Ragged:
         return cls(tokens, np.concatenate([[0], np.cumsum(lengths)]))
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
+    def of_rows(cls, rows: Sequence[Sequence[int] | NDArray[np.int64]]) -> Ragged:
         """Lists of tokens."""
         tokens = np.concatenate([np.array(row, np.int64) for row in rows])
         return cls.of_lengths(tokens, np.array([len(row) for row in rows], np.int64))

@@ -19,6 +19,7 @@ register_modules(
         "interpolation": "seqloom.kinds.interpolation:KIND",
         "seq2seq": "seqloom.kinds.seq2seq:KIND",
         "elmo": "seqloom.kinds.elmo:KIND",
+        "bert": "seqloom.kinds.bert:KIND",
         "text-vae": "seqloom.kinds.text_vae:KIND",
         "captioner": "seqloom.kinds.captioner:KIND",
         "text-to-image": "seqloom.kinds.text_to_image:KIND",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from seqloom.config import RunConfig
 from seqloom.config.schema.data import TextData
@@ -20,15 +19,15 @@ from seqloom.data.materials import Split, text_corpora, tokenizer_for
 from seqloom.data.sentences import Sentences
 from seqloom.data.store import TokenStore
 from seqloom.data.stream import Stream, sorted_batches
-from seqloom.errors import ConfigError, UserError
+from seqloom.errors import ConfigError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.elmo import Elmo, characters_read
+from seqloom.runs.contextual import MixesLayers, Vectors, Words
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TrainedLanguageModel, listed, text_report
 from seqloom.runs.neural_words import NeuralTextAssets, word_layout
 from seqloom.runs.scores import Score, ScoredTokens
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Embeds
 from seqloom.runs.words import words_only
 from seqloom.text.special import UNK
 from seqloom.text.vocabulary import Vocabulary
@@ -36,11 +35,6 @@ from seqloom.text.words import WordTokenizer
 from seqloom.training import build_objective
 
 BATCH_TOKENS = 2048  # words read together, padding counted
-
-Mix = Literal["mean", "top", "layers"]
-Vectors = NDArray[np.float32]
-Words = Sequence[str] | Sequence[Sequence[str]]
-"""Texts, or sentences that are split into words already."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +44,9 @@ class ElmoAssets(NeuralTextAssets):
     tokenizer: WordTokenizer
 
 
-class TrainedElmo(TrainedLanguageModel, Embeds):
-    """An ELMo with its tokeniser. It generates and scores with its forward direction."""
+class TrainedElmo(TrainedLanguageModel, MixesLayers):
+    """An ELMo with its tokeniser. It generates and scores with its forward direction; with character input no word is
+    unknown."""
 
     model: Elmo
     assets: ElmoAssets
@@ -72,30 +67,6 @@ class TrainedElmo(TrainedLanguageModel, Embeds):
     def width(self) -> int:
         """How long the vectors are."""
         return self.config.model.width
-
-    def embed(self, sentences: str | Words, mix: Mix | Sequence[float] = "mean") -> list[Vectors]:
-        """A vector for each word of each sentence, that depends on the words around it: [words, width] each.
-
-        sentences: texts, which the run's tokeniser splits, or lists of words. What comes out for a sentence does not
-            depend on the others. With character input no word is unknown.
-        mix: how the layers, the words by themselves being the first, become one vector: their `mean`, the `top` one, or
-            a weight for each; `layers` gives all of them, [depth, words, width].
-        """
-        if not isinstance(mix, str) and len(mix) != self.depth:
-            raise UserError(f"there are {self.depth} layers and {len(mix)} weights to mix them with")
-        split = self.split(sentences)
-        vectors: list[Vectors] = [np.empty(0, np.float32)] * len(split)
-        for number, layers in self.layers(split):
-            match mix:
-                case "layers":
-                    vectors[number] = layers
-                case "mean":
-                    vectors[number] = layers.mean(0)
-                case "top":
-                    vectors[number] = layers[-1]
-                case _:
-                    vectors[number] = np.einsum("j,jtw->tw", np.asarray(mix, np.float32), layers)
-        return vectors
 
     def split(self, sentences: str | Words) -> list[list[str]]:
         """The words of each sentence, prepared as the model saw them in training."""

@@ -15,16 +15,20 @@ import torch
 from numpy.typing import NDArray
 
 from seqloom.config import RunConfig
-from seqloom.config.schema.labelling import ClassifierConfig, ElmoFeatures, HeadFeatures, StaticFeatures, TaggerConfig
+from seqloom.config.schema.bert import BertConfig
+from seqloom.config.schema.labelling import ClassifierConfig, HeadFeatures, RunFeatures, StaticFeatures, TaggerConfig
 from seqloom.data.labelled import LabelledText, TaggedSentence
 from seqloom.data.labelled_batches import LabelledSentences
 from seqloom.data.materials import Split, held_out_labelled, prepare_labelled
 from seqloom.data.stream import Stream, sorted_batches
-from seqloom.errors import DataError, UserError
+from seqloom.data.word_pieces import WordPieces
+from seqloom.errors import CheckpointError, DataError, UserError
+from seqloom.files import read_json, write_json
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.labelling import Hits, accuracy, chunk_hits, has_chunks, label_hits, macro_f1
+from seqloom.models.bert import Bert
 from seqloom.models.labelling import Classifier, Labeller, Tagger
-from seqloom.runs.assets import Assets
+from seqloom.runs.assets import FORMATS, Assets, Format
 from seqloom.runs.contextual import cached_contextual, contextual
 from seqloom.runs.engine import load
 from seqloom.runs.evaluation import Evaluation
@@ -36,6 +40,7 @@ from seqloom.runs.stages import Figures, Steps
 from seqloom.runs.trained import Classified, Embeds, Labels, Trained
 from seqloom.runs.words import words_only
 from seqloom.text.kinds import train_tokenizer
+from seqloom.text.marks import MarkedTokenizer
 from seqloom.text.words import WordTokenizer
 from seqloom.training import build_objective
 
@@ -48,18 +53,34 @@ Examples = Sequence[TaggedSentence] | Sequence[LabelledText]
 
 @dataclass(frozen=True)
 class LabellingAssets(Assets):
-    """The tokeniser, the labels by number, and a copy of the run that gives words their vectors in context, if any."""
+    """The tokeniser, the labels by number, and what gives words their vectors in context, if anything does."""
 
     tokenizer: WordTokenizer
     labels: tuple[str, ...]
     elmo: Path | None = None
+    """A copy of the run whose vectors are taken as they are; its name is that of the first such runs."""
+    below: BertConfig | None = None
+    """The shape of a network that is trained along, whose weights are among those of the model."""
+    pieces: MarkedTokenizer | None = None
+    """The tokeniser of that network."""
+
+
+def _read_shape(path: Path) -> BertConfig:
+    try:
+        return BertConfig.model_validate(read_json(path))
+    except ValueError as error:
+        raise CheckpointError(f"{path} describes no network ({error})") from None
+
+
+FORMATS[BertConfig] = Format(".json", lambda value, path: write_json(path, value.model_dump(mode="json")), _read_shape)
 
 
 @dataclass(frozen=True)
 class LabellingData(Split[Examples]):
-    """The examples to learn from and to validate on, and the run that gives their words vectors in context, if any."""
+    """The examples to learn from and to validate on, and the run that gives their words vectors in context, if any: as
+    long as it lasts, or to begin with."""
 
-    elmo: Embeds | None
+    run: Any
 
 
 # ------------------------------------------------------------------------------------------------------------ trained
@@ -93,18 +114,18 @@ class TrainedLabeller(Trained, Labels):
         return self.assets.labels
 
     @cached_property
-    def elmo(self) -> Embeds | None:
-        """What gives words their vectors in context, if anything."""
+    def run(self) -> Embeds | None:
+        """The run whose vectors in context are taken as they are, if there is one."""
         return embedding_run(self.assets.elmo, str(self.device)) if self.assets.elmo else None
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model learned; those of an ELMo below it are not among them."""
+        """How many numbers the model learned; those of a run whose vectors are taken as they are are not among them."""
         return self.model.parameter_count
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> LabelledSentences:
         """Sentences of one word or more, with no labels."""
-        return encode(sentences, self.tokenizer, contextual(self.elmo, sentences) if self.elmo else None)
+        return encode(sentences, self.assets, contextual(self.run, sentences) if self.run else None)
 
     @abstractmethod
     def evaluate(self, source: str | list[str] | None = None) -> Predictions:
@@ -117,7 +138,11 @@ class TrainedLabeller(Trained, Labels):
     @property
     def signature(self) -> str:
         """What the figures of `evaluate` rest on, in a form to publish beside them."""
-        features = "elmo" if self.assets.elmo else "static"
+        features = "static"
+        if self.assets.below is not None:
+            features = "fine-tuned bert"
+        elif self.assets.elmo is not None:
+            features = RunFolder.open(self.assets.elmo).config.model.kind
         return self.signed(self.kind, f"{features} features", f"{len(self.labels)} labels")
 
 
@@ -227,34 +252,46 @@ class Labelling(Kind[LabellingData, LabellingAssets, TrainedLabeller]):
 
     def prepare(self, config: RunConfig, kept: LabellingAssets | None) -> tuple[LabellingData, LabellingAssets]:
         examples = prepare_labelled(config.data)
+        features: HeadFeatures = config.model.features
+        if kept is not None:
+            path = kept.elmo
+        else:
+            path = Path(features.run) if isinstance(features, RunFeatures) else None
+        run = embedding_run(path, config.training.device) if path else None
         if kept is None:
-            features: HeadFeatures = config.model.features
-            run = Path(features.run) if isinstance(features, ElmoFeatures) else None
             tokenizer = train_tokenizer(config.text, (example.text for example in examples.train))
             words = words_only(tokenizer, f"a {config.model.kind}")
-            kept = LabellingAssets(words, labels_of(examples), run)
-        elmo = embedding_run(kept.elmo, config.training.device) if kept.elmo else None
-        return LabellingData(examples.train, examples.valid, elmo), kept
+            kept = LabellingAssets(words, labels_of(examples), *kept_of_run(features, run))
+        return LabellingData(examples.train, examples.valid, run), kept
 
     def build(self, config: RunConfig, assets: LabellingAssets) -> Labeller:
         depth = width = 0
         if assets.elmo is not None:
             below = RunFolder.open(assets.elmo).config.model  # nothing more of that run is needed to know its shape
             depth, width = below.depth, below.width
-        return self.network(config.model, assets.tokenizer.size, len(assets.labels), depth, width)
+        tuned = None
+        if assets.below is not None and assets.pieces is not None:
+            tuned = Bert(assets.below, assets.pieces.size)
+        return self.network(config.model, assets.tokenizer.size, len(assets.labels), depth, width, tuned)
 
     def begin(self, model: Labeller, config: RunConfig, assets: LabellingAssets, data: LabellingData) -> Iterable[str]:
         features: HeadFeatures = config.model.features
         static = features if isinstance(features, StaticFeatures) else features.static
         if static is not None and model.features.static is not None:
             yield from start_embedding(model.features.static.weight, assets.tokenizer, static.vectors)
+        below, run = model.features.below, data.run
+        if below is not None and run is not None:
+            weights = run.model.state_dict()
+            below.load_state_dict({name: weights[name] for name in below.state_dict()})
+            yield f"the network below begins with the weights of {run.path}"
 
     def stages(self, work: Work[LabellingData, LabellingAssets]) -> Iterator[Steps]:
         config, model, data = work.config, work.model, work.data
-        if data.elmo is not None:
+        run = data.run if work.assets.elmo is not None else None
+        if run is not None:
             work.reporter.say(f"contextual vectors of {len(data.train) + len(data.valid):,} texts")
         train, valid = work.processes.first_alone(
-            lambda: [self.encoded(examples, work.assets, data.elmo) for examples in (data.train, data.valid)]
+            lambda: [self.encoded(examples, work.assets, run) for examples in (data.train, data.valid)]
         )
         yield Steps(
             model,
@@ -264,13 +301,13 @@ class Labelling(Kind[LabellingData, LabellingAssets, TrainedLabeller]):
             config.training,
         )
 
-    def encoded(self, examples: Examples, assets: LabellingAssets, elmo: Embeds | None) -> LabelledSentences:
+    def encoded(self, examples: Examples, assets: LabellingAssets, run: Embeds | None) -> LabelledSentences:
         """Examples as a model reads them, with their labels."""
         sentences = [example.split(assets.tokenizer) for example in examples]
         places = {label: place for place, label in enumerate(assets.labels)}
         numbers = [places[label] for example in examples for label in example.labels]
-        layers = cached_contextual(elmo, sentences) if elmo else None
-        return encode(sentences, assets.tokenizer, layers, numbers, self.by_word)
+        layers = cached_contextual(run, sentences) if run else None
+        return encode(sentences, assets, layers, numbers, self.by_word)
 
     def report(self, trained: TrainedLabeller) -> Report:
         from seqloom.reports.labelling import labelling_section
@@ -317,9 +354,21 @@ def embedding_run(path: Path, device: str) -> Embeds:
     if not isinstance(run, Embeds):
         raise UserError(
             f"{path} is a model of kind {run.kind!r}, which gives words no vectors in context: "
-            "name an ELMo run in model.features.run"
+            "name an ELMo or BERT run in model.features.run"
         )
     return run
+
+
+def kept_of_run(features: HeadFeatures, run: Any) -> tuple[Path | None, BertConfig | None, MarkedTokenizer | None]:
+    """What is kept of the run that gives words their vectors: all of it, or the shape and the tokeniser of the network
+    that is trained along."""
+    if run is None or not isinstance(features, RunFeatures):
+        return None, None, None
+    if features.frozen:
+        return run.path, None, None
+    if not isinstance(run.model, Bert):
+        raise UserError(f"{run.path} is a model of kind {run.kind!r}, which is not fine-tuned: leave frozen as it is")
+    return None, run.config.model, run.assets.tokenizer
 
 
 def labels_of(examples: Split[Any]) -> tuple[str, ...]:
@@ -345,16 +394,19 @@ def check_labels(given: Sequence[str], known: Sequence[str], key: str) -> None:
 
 def encode(
     sentences: Sequence[Sequence[str]],
-    tokenizer: WordTokenizer,
+    assets: LabellingAssets,
     layers: NDArray[Any] | None = None,
     labels: Sequence[int] | None = None,
     by_word: bool = False,
 ) -> LabelledSentences:
     """Sentences of words as a model reads them; without labels, each has label 0."""
+    tokenizer = assets.tokenizer
     flat = [tokenizer.prepare(word) for words in sentences for word in words]
     sizes = np.array([len(words) for words in sentences], np.int64)
     known = np.zeros(len(sizes), np.int64) if labels is None else np.array(labels, np.int64)
-    return LabelledSentences(np.array(tokenizer.vocabulary.ids(flat), np.int64), sizes, known, by_word, layers)
+    ids = np.array(tokenizer.vocabulary.ids(flat), np.int64)
+    pieces = None if assets.pieces is None else WordPieces.of(sentences, assets.pieces)
+    return LabelledSentences(ids, sizes, known, by_word, layers, pieces)
 
 
 TAGGER = TaggerKind()

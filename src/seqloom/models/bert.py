@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from seqloom.config.schema.bert import BertConfig
 from seqloom.config.schema.outputs import SoftmaxOutput
 from seqloom.config.schema.transformer import TransformerShape
+from seqloom.data.masked_texts import MaskedBatch
 from seqloom.models.network import Network
 from seqloom.nn import Embedding
 from seqloom.nn.encoders import TransformerEncoder, real_places
@@ -27,6 +28,9 @@ class Bert(Network):
     `<bos>` plays the paper's [CLS] and `<eos>` its [SEP]: a row is `<bos> A <eos>`, or `<bos> A <eos> B <eos>`, whose
     first segment ends with its first `<eos>`.
     """
+
+    rate_factor = 1.0
+    """How fast it learns beside all else: less, where it is fine-tuned below another model."""
 
     def __init__(self, config: BertConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -90,6 +94,14 @@ class MaskedLanguageModel(Bert):
         for layer in (self.pooler, self.relation):
             if layer is not None:
                 start_evenly(layer)
+
+    def read(self, batch: MaskedBatch) -> Tensor:
+        """The vectors of the last layer, [rows, time, size]."""
+        return self(batch.inputs, batch.lengths, batch.segments)
+
+    def log_probs(self, batch: MaskedBatch) -> Tensor:
+        """log p of every token at each place where one is to be found, [places, vocabulary]."""
+        return self.output.log_probs(self.features(self.read(batch), batch.places))
 
     def features(self, hidden: Tensor, places: Tensor) -> Tensor:
         """What tokens are predicted from, [places, size], at some places of hidden [rows, time, size], counted row

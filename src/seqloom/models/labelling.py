@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.config.schema.labelling import ClassifierConfig, StaticFeatures, TaggerConfig
+from seqloom.config.schema.labelling import ClassifierConfig, RunFeatures, StaticFeatures, TaggerConfig
 from seqloom.config.schema.language import EmbeddingConfig
 from seqloom.config.schema.seq2seq import RecurrentEncoderConfig
 from seqloom.data.labelled_batches import LabelledBatch
+from seqloom.data.word_pieces import at_words
+from seqloom.models.bert import Bert
 from seqloom.models.network import Network
 from seqloom.nn import Embedding
 from seqloom.nn.dropout import Dropout
@@ -21,17 +23,30 @@ from seqloom.nn.tags import Crf, IndependentTags
 
 
 class WordFeatures(nn.Module):
-    """What a head knows of each word: a static vector, contextual layers mixed with learned weights, or both."""
+    """What a head knows of each word: a static vector, a vector in context, or both.
 
-    def __init__(self, config: TaggerConfig | ClassifierConfig, vocabulary_size: int, depth: int, width: int) -> None:
-        """`depth` and `width` are those of ELMo's layers; both are 0 where there are none."""
+    Vectors in context are layers of a network that stays as it is, mixed with learned weights, or the last layer of one
+    that is trained along.
+    """
+
+    def __init__(
+        self, config: TaggerConfig | ClassifierConfig, vocabulary_size: int, depth: int, width: int, below: Bert | None
+    ) -> None:
+        """`depth` and `width` are those of the layers to mix; both are 0 where there are none. `below` is the network
+        that is trained along."""
         super().__init__()
-        words = config.features if isinstance(config.features, StaticFeatures) else config.features.static
+        features = config.features
+        words = features if isinstance(features, StaticFeatures) else features.static
         self.static = None
         if words is not None:
             self.static = Embedding(EmbeddingConfig(size=words.size), vocabulary_size)
             self.static.weight.requires_grad_(not words.frozen)
         self.mix = ScalarMix(depth) if depth else None
+        self.below = below
+        if below is not None:
+            assert isinstance(features, RunFeatures)
+            below.rate_factor = features.rate
+            width = below.reader.output_size
         self.output_size = (words.size if words else 0) + width
         self.dropout = Dropout(config.dropout)
 
@@ -41,6 +56,9 @@ class WordFeatures(nn.Module):
         if self.mix is not None:
             assert batch.layers is not None
             vectors.append(self.mix(batch.layers))
+        if self.below is not None:
+            assert batch.firsts is not None
+            vectors.append(at_words(self.below(batch.pieces, batch.piece_lengths), batch.firsts))
         if self.static is not None:
             vectors.append(self.static(batch.ids))
         return self.dropout(torch.cat(vectors, dim=-1))
@@ -49,9 +67,12 @@ class WordFeatures(nn.Module):
 class Labeller(Network, ABC):
     """What all models that label share: features, and bidirectional LSTM layers if any."""
 
-    def __init__(self, config: TaggerConfig | ClassifierConfig, vocabulary_size: int, depth: int, width: int) -> None:
+    def __init__(
+        self, config: TaggerConfig | ClassifierConfig, vocabulary_size: int, depth: int, width: int, below: Bert | None
+    ) -> None:
+        """Depth, width and the network below: as for `WordFeatures`."""
         super().__init__()
-        self.features = WordFeatures(config, vocabulary_size, depth, width)
+        self.features = WordFeatures(config, vocabulary_size, depth, width, below)
         self.encoder = None
         self.output_size = self.features.output_size
         if config.layers:
@@ -82,10 +103,18 @@ class Labeller(Network, ABC):
 
 
 class Tagger(Labeller):
-    """p(tags | words): features, a bidirectional LSTM, scores of tags, and the probability of sequences of them."""
+    """p(tags | words): features, LSTM layers if any, scores of tags, and the probability of sequences of them."""
 
-    def __init__(self, config: TaggerConfig, vocabulary_size: int, tags: int, depth: int = 0, width: int = 0) -> None:
-        super().__init__(config, vocabulary_size, depth, width)
+    def __init__(
+        self,
+        config: TaggerConfig,
+        vocabulary_size: int,
+        tags: int,
+        depth: int = 0,
+        width: int = 0,
+        below: Bert | None = None,
+    ) -> None:
+        super().__init__(config, vocabulary_size, depth, width, below)
         self.output = Crf(tags) if config.output == "crf" else IndependentTags(tags)
         self.score = nn.Linear(self.output_size, tags)
 
@@ -108,9 +137,15 @@ class Classifier(Labeller):
     """p(label | words): features, LSTM layers if any, all words as one vector, and a softmax over labels."""
 
     def __init__(
-        self, config: ClassifierConfig, vocabulary_size: int, labels: int, depth: int = 0, width: int = 0
+        self,
+        config: ClassifierConfig,
+        vocabulary_size: int,
+        labels: int,
+        depth: int = 0,
+        width: int = 0,
+        below: Bert | None = None,
     ) -> None:
-        super().__init__(config, vocabulary_size, depth, width)
+        super().__init__(config, vocabulary_size, depth, width, below)
         self.pooling = config.pooling
         self.dropout = Dropout(config.dropout)
         self.score = nn.Linear(self.output_size, labels)

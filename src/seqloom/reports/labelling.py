@@ -37,7 +37,7 @@ def labelling_section(
         parts.append(html.section("What it takes for what", confusions))
     if mixing_weights:
         depths = [("words by themselves", "layer 0")]
-        depths += [(f"LSTM layer {depth}", f"layer {depth}") for depth in range(1, len(mixing_weights))]
+        depths += [(f"layer {depth}", "in context") for depth in range(1, len(mixing_weights))]
         weights = Column("weight", "", list(mixing_weights), decimals=3)
         parts.append(html.section("How the layers are mixed", html.table("Layer", depths, [weights])))
     return html.join(parts)

@@ -21,6 +21,7 @@ USES = {
     "embed": "--input FILE --output FILE.safetensors",
     "embed --image": "--image FILE --output FILE.safetensors",
     "embed --image --layer": "--image FILE --layer N --output FILE.safetensors",
+    "fill": '"TEXT WITH A [MASK]"',
     "words neighbours": "WORD",
     "interpolate": "SENTENCE SENTENCE",
     "images sample --class": "--class NAME",

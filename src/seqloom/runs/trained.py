@@ -89,7 +89,8 @@ class Trained(ABC):
         from seqloom.text.tokenizer import Tokenizer
 
         parts = {name: getattr(self.config.model, name, None) for name in ("order", "features", "encoder", "decoder")}
-        facts = [f"{name} {getattr(part, 'kind', part)}" for name, part in parts.items() if part is not None]
+        kinds = {name: getattr(part, "kind", part) for name, part in parts.items()}
+        facts = [f"{name} {kind}" for name, kind in kinds.items() if isinstance(kind, str | int)]
         facts.append(f"{self.parameters:,} parameters")
         if isinstance(tokenizer := getattr(self.assets, "tokenizer", None), Tokenizer):
             facts.append(f"vocabulary {tokenizer.size:,}")
@@ -392,6 +393,39 @@ class Embeds(Capability):
         """(number, [depth, words, width]) of each sentence, in whatever order."""
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """What may stand in a blank."""
+
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text whose blanks were filled in."""
+
+    text: str
+    """With the likeliest token in every blank."""
+    blanks: list[list[Candidate]]
+    """For each blank what may stand there, the likeliest first."""
+
+
+class Fills(Capability):
+    """Says what may stand in the blanks of a text."""
+
+    verb = "fill"
+
+    @property
+    @abstractmethod
+    def blank(self) -> str:
+        """How a blank is written."""
+
+    @abstractmethod
+    def fill(self, texts: str | Sequence[str], top: int = 5) -> list[Filled]:
+        """The `top` likeliest tokens of each blank of each text."""
+
+
 class HasWordVectors(Capability):
     """Has a vector for each word."""
 
@@ -635,6 +669,7 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Embeds,
     EmbedsImages,
     EmbedsLayers,
+    Fills,
     HasWordVectors,
     DrawsBetweenSentences,
     Draws,

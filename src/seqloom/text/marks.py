@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
 
-from seqloom.text.subwords import UnigramTokenizer
 from seqloom.text.tokenizer import Ids, Tokenizer, distinct_strings, visible
 
 
 class MarkedTokenizer(Tokenizer):
     """Another tokeniser whose texts may also hold marks, such as `[MASK]`, which are one token each.
 
-    The ids of marks follow all others. Spaces around a mark belong to it: "a [MASK] c" and "a[MASK] c" are the same.
+    The ids of marks follow all others. Spaces before a mark belong to it, as they belong to a word: "a [MASK] c" and
+    "a[MASK] c" are the same, but where every character is a token. What follows a mark is read as in the midst of a
+    text.
     """
 
     kind = "marked"
@@ -24,8 +26,8 @@ class MarkedTokenizer(Tokenizer):
     def __init__(self, inner: Tokenizer, marks: Sequence[str]) -> None:
         self.inner, self.marks, self.lowercase = inner, list(marks), inner.lowercase
         self._ids = {mark: id for id, mark in enumerate(self.marks, start=inner.size)}
-        self._split = re.compile(r"\s*(" + "|".join(map(re.escape, self.marks)) + ")")
-        self._adds_a_space = inner.kind == UnigramTokenizer.kind
+        spaces = "" if inner.kind == "characters" else r"\s*"
+        self._split = re.compile(spaces + "(" + "|".join(map(re.escape, self.marks)) + ")")
 
     @property
     def size(self) -> int:
@@ -35,8 +37,10 @@ class MarkedTokenizer(Tokenizer):
         """The id of a mark."""
         return self._ids[name]
 
-    def encode(self, text: str) -> list[int]:
-        return [id for place, part in enumerate(self._parts(text)) for id in self._of_part(part, place % 2 == 1)]
+    @cached_property
+    def _rest(self) -> Tokenizer:
+        """What reads the text after a mark."""
+        return self.inner.continuing()
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         marked = [self._split.search(text) is not None for text in texts]
@@ -47,21 +51,19 @@ class MarkedTokenizer(Tokenizer):
             for text, has_marks in zip(texts, marked, strict=True)
         ]
 
-    def _parts(self, text: str) -> list[str]:
-        """Text, mark, text, mark, ..., text. A tokeniser that reads every text as if a space stood before it is not
-        given the one after a mark."""
-        first, *others = self._split.split(text)
-        return [first, *(part.removeprefix(" ") for part in others)] if self._adds_a_space else [first, *others]
-
-    def _of_part(self, part: str, mark: bool) -> list[int]:
-        return [self._ids[part]] if mark else self.inner.encode(part) if part else []
+    def encode(self, text: str) -> list[int]:
+        first, *others = self._split.split(text)  # text, mark, text, mark, ..., text
+        ids = self.inner.encode(first) if first else []
+        for mark, part in zip(others[::2], others[1::2], strict=True):
+            ids += [self._ids[mark], *(self._rest.encode(part) if part else [])]
+        return ids
 
     def pieces(self, text: str) -> list[str]:
-        parts = self._parts(text)
-        of_words = [self.inner.pieces(part) if part else [] for part in parts[::2]]
-        of_marks = [[mark] for mark in parts[1::2]]
-        between = [pieces for pair in zip(of_words, [*of_marks, []], strict=True) for pieces in pair]
-        return [piece for pieces in between for piece in pieces]
+        first, *others = self._split.split(text)
+        pieces = self.inner.pieces(first) if first else []
+        for mark, part in zip(others[::2], others[1::2], strict=True):
+            pieces += [mark, *(self._rest.pieces(part) if part else [])]
+        return pieces
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.marks[id - self.inner.size] if id >= self.inner.size else self.inner.tokens([id])[0] for id in ids]

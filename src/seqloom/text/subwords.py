@@ -21,7 +21,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from seqloom.errors import DataError
 from seqloom.text.special import SPECIALS, UNK
-from seqloom.text.tokenizer import Ids, LearnedTokenizer, distinct_strings, empty_corpus, visible
+from seqloom.text.tokenizer import Ids, LearnedTokenizer, Tokenizer, distinct_strings, empty_corpus, visible
 from seqloom.text.unigram import learn_pieces
 
 SPACE = "▁"  # how the unigram model writes a space
@@ -174,11 +174,19 @@ class UnigramTokenizer(SubwordTokenizer):
         split = regex.compile(word_pattern(SPACE)).findall
         counts: Counter[str] = Counter()
         for text in _not_empty(texts, lowercase):
-            counts.update(split(_spaces_marked(text)))
+            counts.update(split(SPACE + text.replace(" ", SPACE)))
         return cls(learn_pieces(counts, max_size - len(SPECIALS)), lowercase)
 
     def prepare(self, text: str) -> str:
-        return _spaces_marked(super().prepare(text))
+        # A first word looks like any other: it, too, has a space before it.
+        return SPACE + self.marked(text) if text else text
+
+    def marked(self, text: str) -> str:
+        """A text with its spaces as pieces write them."""
+        return super().prepare(text).replace(" ", SPACE)
+
+    def continuing(self) -> Tokenizer:
+        return _Continuing(self.scored_pieces, self.lowercase)
 
     @property
     def size(self) -> int:
@@ -210,16 +218,18 @@ class UnigramTokenizer(SubwordTokenizer):
         return cls(contents["pieces"], contents["lowercase"])
 
 
+class _Continuing(UnigramTokenizer):
+    """The same for the midst of a text: a first word has a space before it only where there is one."""
+
+    def prepare(self, text: str) -> str:
+        return self.marked(text)
+
+
 def _begun(text: bytes) -> bool:
     """Whether the last bytes are the beginning of a character, which more bytes would complete."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(text)
     return bool(decoder.getstate()[0])
-
-
-def _spaces_marked(text: str) -> str:
-    # A first word looks like any other: it, too, has a space before it.
-    return SPACE + text.replace(" ", SPACE) if text else text
 
 
 def _byte_characters() -> dict[str, int]:

@@ -54,6 +54,11 @@ class Tokenizer(ABC):
         lengths = np.array([len(ids) + 1 for ids in pieces[::2]], np.int64)
         return np.concatenate(pieces, dtype=np.int32, casting="unsafe") if pieces else np.empty(0, np.int32), lengths
 
+    def continuing(self) -> Tokenizer:
+        """What reads text in the midst of another: itself, but where the first word of a text is treated in a way of
+        its own."""
+        return self
+
     @abstractmethod
     def pieces(self, text: str) -> list[str]:
         """What stands in the prepared text for each id of `encode(text)`: unknown words as they are written there."""

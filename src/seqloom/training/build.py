@@ -18,6 +18,7 @@ OBJECTIVES: dict[str, type[Objective] | str] = {
     "minimum-risk": "seqloom.training.policy:MinimumRisk",
     "actor-critic": "seqloom.training.actor_critic:ActorCritic",
     "reward-augmented": "seqloom.training.reward_augmented:RewardAugmented",
+    "masked": "seqloom.training.masked:MaskedLikelihood",
     "own-loss": "seqloom.training.objectives:OwnLoss",
     "elbo": "seqloom.training.bounds:Elbo",
     "iwae": "seqloom.training.bounds:ImportanceWeighted",

@@ -51,18 +51,17 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        hidden: dict[Tensor, Parts],
-        others: Sequence[dict[str, Any]],
+        parts: dict[nn.Parameter, Parts],
+        groups: Sequence[dict[str, Any]],
         lr: float,
         weight_decay: float = 0.0,
         momentum: float = MOMENTUM,
         betas: tuple[float, float] = (0.9, 0.999),
     ) -> None:
-        """hidden: the matrices, each with its parts; others: groups of what AdamW learns, with what is theirs alone."""
-        groups = [{"params": list(hidden), "hidden": True}, *({"hidden": False, **group} for group in others)]
+        """parts: of each matrix that is orthogonalised; groups: of all parameters, `hidden` those of such matrices."""
         defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "betas": betas}
         super().__init__(groups, defaults | {"fused": True})  # the last for `load_state_dict`: steps go to the GPU
-        self.parts = hidden
+        self.parts = parts
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -141,7 +140,7 @@ def newton_schulz(matrices: Tensor) -> Tensor:
     return found
 
 
-def hidden_matrices(model: nn.Module) -> dict[Tensor, Parts]:
+def hidden_matrices(model: nn.Module) -> dict[nn.Parameter, Parts]:
     """The matrices between embedding and output layer, each with its parts: linear maps, gates of recurrent layers.
 
     Output layers keep theirs to themselves, and what a model itself maps linearly (a classifier's scores) is one.
@@ -149,7 +148,7 @@ def hidden_matrices(model: nn.Module) -> dict[Tensor, Parts]:
     heads: list[nn.Module] = [each for each in model.modules() if isinstance(each, OutputLayer)]
     heads += [each for network in model.modules() if isinstance(network, Network) for each in _linear(network)]
     outside = {parameter for head in heads for parameter in head.parameters()}
-    found: dict[Tensor, Parts] = {}
+    found: dict[nn.Parameter, Parts] = {}
     for module in model.modules():
         for matrix, parts in _matrices(module):
             if matrix not in outside and matrix not in found:
@@ -157,7 +156,7 @@ def hidden_matrices(model: nn.Module) -> dict[Tensor, Parts]:
     return found
 
 
-def _matrices(module: nn.Module) -> Iterator[tuple[Tensor, Parts]]:
+def _matrices(module: nn.Module) -> Iterator[tuple[nn.Parameter, Parts]]:
     """The matrices that are a module's own; layers that hold several in one come before the linear maps in them."""
     match module:
         case SelfAttention() | PositionWise():

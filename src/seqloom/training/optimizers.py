@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from seqloom.config.schema.training import OptimizerConfig, ScheduleConfig
@@ -16,34 +16,49 @@ from seqloom.training.muon import MOMENTUM, Muon, hidden_matrices
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
-    """The optimiser of a configuration; biases, norms and other vectors are not decayed."""
-    rate = config.learning_rate
+    """The optimiser of a configuration; biases, norms and other vectors are not decayed.
+
+    A module that has a `rate_factor` learns by so many times the learning rate of all else.
+    """
+    rate, momentum = config.learning_rate, config.momentum
+    if config.kind == "muon":
+        hidden = hidden_matrices(model)
+        if not hidden:
+            raise ConfigError("training.optimizer.kind: muon is for matrices between layers; this model has none")
+        others = [parameter for parameter in model.parameters() if parameter not in hidden]
+        matrices = [group | {"hidden": True} for group in _groups(model, hidden, config, rate)]
+        rest = [group | {"hidden": False} for group in _groups(model, others, config, config.other_rate or rate)]
+        return Muon(hidden, matrices + rest, rate, momentum=MOMENTUM if momentum is None else momentum, betas=config.betas)
+    groups = _groups(model, model.parameters(), config, rate)
     match config.kind:
         case "adamw":
-            return torch.optim.AdamW(_groups(model, config), lr=rate, betas=config.betas, fused=True)
+            return torch.optim.AdamW(groups, betas=config.betas, fused=True)
         case "adam":
-            return torch.optim.Adam(_groups(model, config), lr=rate, betas=config.betas, fused=True)
+            return torch.optim.Adam(groups, betas=config.betas, fused=True)
         case "sgd":
-            return torch.optim.SGD(_groups(model, config), lr=rate, momentum=config.momentum or 0.0, fused=True)
+            return torch.optim.SGD(groups, momentum=momentum or 0.0, fused=True)
         case "rmsprop":
-            return torch.optim.RMSprop(_groups(model, config), lr=rate, momentum=config.momentum or 0.0)
+            return torch.optim.RMSprop(groups, momentum=momentum or 0.0)
         case "adagrad":
-            return torch.optim.Adagrad(_groups(model, config), lr=rate)
-        case "muon":
-            hidden = hidden_matrices(model)
-            if not hidden:
-                raise ConfigError("training.optimizer.kind: muon is for matrices between layers; this model has none")
-            others = [{"lr": config.other_rate or rate, **group} for group in _groups(model, config, set(hidden))]
-            momentum = MOMENTUM if config.momentum is None else config.momentum
-            return Muon(hidden, others, rate, config.weight_decay, momentum, config.betas)
+            return torch.optim.Adagrad(groups)
 
 
-def _groups(model: nn.Module, config: OptimizerConfig, without: Set[Tensor] = frozenset()) -> list[dict[str, Any]]:
-    """Parameters in two groups, those that are decayed and those that are not."""
-    parameters = [parameter for parameter in model.parameters() if parameter not in without]
+def _groups(
+    model: nn.Module, parameters: Iterable[nn.Parameter], config: OptimizerConfig, rate: float
+) -> list[dict[str, Any]]:
+    """Parameters of a model in groups, by their learning rate and by whether they are decayed."""
+    factors = {
+        parameter: float(module.rate_factor)
+        for module in model.modules()
+        if hasattr(module, "rate_factor")
+        for parameter in module.parameters()
+    }
+    alike: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    for parameter in parameters:
+        alike.setdefault((factors.get(parameter, 1.0), parameter.dim() >= 2), []).append(parameter)
     return [
-        {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [each for each in parameters if each.dim() < 2], "weight_decay": 0.0},
+        {"params": alike[key], "lr": rate * key[0], "weight_decay": config.weight_decay if key[1] else 0.0}
+        for key in sorted(alike, reverse=True)
     ]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from seqloom.config.schema.base import Count, Layers, ModelPart, Probability, Schema, Size
+from seqloom.config.schema.base import Count, ModelPart, Positive, Probability, Schema, Size
 from seqloom.config.schema.data import LabelledData, TaggedData
 from seqloom.config.schema.objectives import OwnLossObjective
 
@@ -25,16 +25,22 @@ class StaticFeatures(Schema):
     """Leave the vectors as they began."""
 
 
-class ElmoFeatures(Schema):
-    kind: Literal["elmo"] = "elmo"
-    """Contextual vectors of a trained ELMo, its layers mixed with learned weights (Peters et al. 2018)."""
+class RunFeatures(Schema):
+    kind: Literal["run", "elmo"] = "run"
+    """Vectors in context of a trained run, ELMo or BERT; `elmo` is an older name of the same."""
     run: str
-    """The folder of the ELMo run; it is copied, and not needed again. It stays as it is."""
+    """The folder of that run; what is needed of it is copied, and the folder not needed again."""
+    frozen: bool = True
+    """Leave that network as it is: the vectors of all its layers are computed once, and mixed with learned weights
+    (Peters et al. 2018). Otherwise it is fine-tuned (BERT): it becomes a part of this model, is trained along, and
+    words have the vectors of its last layer."""
+    rate: Positive = 0.1
+    """not frozen: its learning rate, as a multiple of that of all else."""
     static: StaticFeatures | None = None
     """Static vectors beside the contextual ones."""
 
 
-HeadFeatures = Annotated[StaticFeatures | ElmoFeatures, Field(discriminator="kind")]
+HeadFeatures = Annotated[StaticFeatures | RunFeatures, Field(discriminator="kind")]
 
 
 class LabellerConfig(ModelPart):
@@ -53,8 +59,8 @@ class TaggerConfig(LabellerConfig):
 
     kind: Literal["tagger"] = "tagger"
     """A tag for every word: features, a bidirectional LSTM, and an output layer over tags."""
-    layers: Layers = 1
-    """LSTM layers."""
+    layers: Annotated[Count, Field(le=1000)] = 1
+    """Bidirectional LSTM layers; with 0, tags are scored by the features themselves."""
     dropout: Probability = 0.5
     """Dropout on the features and on what the LSTM gives out."""
     output: Literal["softmax", "crf"] = "crf"

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from seqloom.config.schema.adversarial import GanConfig
 from seqloom.config.schema.base import Count, ModelPart, Positive, Schema
+from seqloom.config.schema.bert import BertConfig
 from seqloom.config.schema.captioner import CaptionerConfig
 from seqloom.config.schema.data import TextData
 from seqloom.config.schema.elmo import ElmoConfig
@@ -35,6 +36,7 @@ MODELS: tuple[type[ModelPart], ...] = (
     InterpolationConfig,
     Seq2SeqConfig,
     ElmoConfig,
+    BertConfig,
     TaggerConfig,
     ClassifierConfig,
     Word2VecConfig,
