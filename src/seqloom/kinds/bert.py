@@ -100,14 +100,20 @@ class TrainedBert(Trained, Scores, MixesLayers, Fills):
             found = zip((best.indices + len(SPECIALS)).tolist(), best.values.tolist(), strict=True)
             for number in numbers.tolist():
                 blanks = [next(found) for _ in range(rows[number].count(self.mask))]
-                filled[number] = self._filled(rows[number], blanks)
+                candidates = [list(map(Candidate, map(self.word, ids), chances)) for ids, chances in blanks]
+                filled[number] = Filled(
+                    self._filled(texts[number], rows[number], [ids[0] for ids, _ in blanks]), candidates
+                )
         return filled
 
-    def _filled(self, row: list[int], blanks: list[tuple[list[int], list[float]]]) -> Filled:
-        """A text, and for each of its blanks tokens with their probabilities."""
-        best = iter([ids[0] for ids, _ in blanks])
-        text = self.tokenizer.inner.decode([next(best) if id == self.mask else id for id in row])
-        return Filled(text.strip(), [list(map(Candidate, map(self.word, ids), chances)) for ids, chances in blanks])
+    def _filled(self, text: str, row: list[int], best: list[int]) -> str:
+        """A text and its ids, with tokens in its blanks; words that are unknown stay as they are written."""
+        inner, given = self.tokenizer.inner, iter(best)
+        ids = [next(given) if id == self.mask else id for id in row]
+        if UNK not in row:
+            return inner.decode(ids).strip()
+        pieces = zip(self.tokenizer.pieces(text), row, inner.tokens(ids), strict=True)
+        return inner.join(token if id == self.mask else piece for piece, id, token in pieces).strip()
 
     def word(self, id: int) -> str:
         """A token as it reads in a text, without the space before it."""
