@@ -87,6 +87,14 @@ def test_a_word_is_looked_up_as_a_one_hot_vector_times_the_matrix() -> None:
     torch.testing.assert_close(embedding(tokens), nn.functional.one_hot(tokens, 7).float() @ embedding.weight)
 
 
+def test_the_beginning_may_read_the_vector_of_the_end() -> None:
+    embedding = Embedding(schema.EmbeddingConfig(size=4, begin_as_end=True), 7)
+    tokens = torch.tensor([[2, 5, 3, 2]])
+    assert torch.equal(embedding(tokens)[0], embedding.weight[[3, 5, 3, 3]])
+    embedding(tokens).sum().backward()
+    assert embedding.weight.grad[2].eq(0).all()
+
+
 def test_softmax_normalises_and_its_three_verbs_agree() -> None:
     torch.manual_seed(0)
     output = Softmax(4, 11, bias=torch.zeros(11)).double()

@@ -540,3 +540,28 @@ def test_a_normaliser_of_one_and_a_learned_one_differ_by_a_parameter() -> None:
     assert one.normaliser is None
     assert isinstance(learned, NoiseContrastive)
     assert learned.normaliser is not None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_absent_symbols_leave_the_others_the_probabilities_they_would_have_without_them(bias: bool) -> None:
+    made = layer("softmax", 9, bias=bias, absent=["<unk>", "<bos>"])
+    assert isinstance(made, Softmax)
+    features, targets = torch.randn(5, SIZE), torch.tensor([1, 3, 4, 8, 1])
+    there = [word for word in range(9) if word not in (0, 2)]
+    scores = nn.functional.linear(features, made.weight, made.bias)[:, there]
+    log_probs = scores.log_softmax(-1)
+    torch.testing.assert_close(made.log_probs(features)[:, there], log_probs)
+    assert made.log_probs(features).exp()[:, [0, 2]].eq(0).all()
+    right = log_probs.gather(1, torch.tensor([there.index(word) for word in targets.tolist()])[:, None])[:, 0]
+    torch.testing.assert_close(made.log_prob(features, targets), right)
+    loss = made.loss(features, targets)
+    torch.testing.assert_close(loss, -right.sum())
+    loss.backward()
+    assert made.weight.grad is not None
+    assert made.weight.grad[[0, 2]].eq(0).all()
+    assert "mask" not in made.state_dict()
+
+
+def test_a_cap_and_absent_symbols_are_refused_together() -> None:
+    with pytest.raises(ValueError, match="would give the absent symbols a probability"):
+        config("softmax", absent=["<pad>"], cap=30.0)

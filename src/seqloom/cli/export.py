@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from seqloom.cli.options import Json, Run, print_json
 from seqloom.progress import say
 
+Format = Literal["arpa", "word2vec", "word2vec-binary", "huggingface", "ctranslate2", "onnx"]
+
 
 def export(
     run: Run,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file or folder to write; .gz is gzipped.")],
-    to: Annotated[
-        Literal["arpa", "word2vec", "word2vec-binary", "ctranslate2", "onnx"], typer.Option(help="The format.")
-    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write (.gz is gzipped), or the folder.")],
+    to: Annotated[Format, typer.Option(help="The format.")],
     quantise: Annotated[
         Literal["float32", "int8"], typer.Option("--quantise", help="ctranslate2: how weights are kept.")
     ] = "float32",
@@ -28,6 +28,10 @@ def export(
 
     word2vec, word2vec-binary: word vectors for gensim, spaCy and others, as text or as it lies in memory.
 
+    huggingface: a Transformer for `transformers` and the many programs that read its folders, with config.json,
+    tokenizer.json and model.safetensors: as GPT-2, Llama, BERT, T5, Marian or BART, the first that has the model
+    exactly. What none of them has is refused by name.
+
     ctranslate2, onnx: a folder with a Transformer, of texts or of pairs, for CTranslate2 or for engines that read ONNX.
     It is tried before it is there: where it does not find the same probabilities, nothing is left but an error.
 
@@ -36,27 +40,44 @@ def export(
       seqloom export runs/ngram --to arpa model.arpa
       seqloom export runs/ngram --to arpa model.arpa.gz
       seqloom export runs/word2vec --to word2vec vectors.txt
+      seqloom export runs/gpt --to huggingface models/gpt
       seqloom export runs/translate-en-zh --to ctranslate2 en-zh --quantise int8
       seqloom export runs/transformer --to onnx transformer-onnx
     """
     from seqloom.errors import UserError
-    from seqloom.interop import export_arpa, export_word2vec, export_word2vec_binary
 
     if quantise != "float32" and to != "ctranslate2":
         raise UserError(f"--quantise is for ctranslate2: {to} keeps numbers as they are")
-    if to in ("ctranslate2", "onnx"):
-        _export_engine(run, out, to, quantise, json)
-        return
-    writers = {"arpa": export_arpa, "word2vec": export_word2vec, "word2vec-binary": export_word2vec_binary}
-    writers[to](run, out)
+    tried = _write(run, out, to, quantise)
     if json:
-        print_json({"run": str(run), "out": str(out), "format": to, "bytes": out.stat().st_size})
+        files = out.iterdir() if out.is_dir() else [out]
+        size = sum(file.stat().st_size for file in files)
+        print_json({"run": str(run), "out": str(out), "format": to, "bytes": size, **tried})
     else:
         typer.echo(str(out))
 
 
-def _export_engine(run: Path, out: Path, to: str, quantise: Literal["float32", "int8"], json: bool) -> None:
-    """Write a folder for an engine, and say how far it is from ours."""
+def _write(run: Path, out: Path, to: Format, quantise: Literal["float32", "int8"]) -> dict[str, Any]:
+    """Write the file or folder; of engines, how far what they find is from ours."""
+    from seqloom import interop
+
+    match to:
+        case "arpa":
+            interop.export_arpa(run, out)
+        case "word2vec":
+            interop.export_word2vec(run, out)
+        case "word2vec-binary":
+            interop.export_word2vec_binary(run, out)
+        case "huggingface":
+            interop.export_huggingface(run, out)
+        case "ctranslate2" | "onnx":
+            return _try_engine(run, out, to, quantise)
+    return {}
+
+
+def _try_engine(
+    run: Path, out: Path, to: Literal["ctranslate2", "onnx"], quantise: Literal["float32", "int8"]
+) -> dict[str, Any]:
     if to == "ctranslate2":
         from seqloom.interop.ctranslate2 import export_ctranslate2
 
@@ -67,9 +88,4 @@ def _export_engine(run: Path, out: Path, to: str, quantise: Literal["float32", "
         found = export_onnx(run, out)
     texts = f"{found.same} of {found.tried} texts are the same"
     say(f"tried: log-probabilities differ by {found.difference:.1e} at most, and {texts}")
-    if json:
-        size = sum(file.stat().st_size for file in out.iterdir())
-        tried = {"difference": found.difference, "same": found.same, "tried": found.tried}
-        print_json({"run": str(run), "out": str(out), "format": to, "bytes": size, **tried})
-    else:
-        typer.echo(str(out))
+    return {"difference": found.difference, "same": found.same, "tried": found.tried}

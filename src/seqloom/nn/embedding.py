@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from seqloom.config.schema.language import EmbeddingConfig
 from seqloom.nn.dropout import choose_dropout, drop_words
+from seqloom.text.special import BOS, EOS
 
 
 class Embedding(nn.Module):
@@ -22,12 +23,15 @@ class Embedding(nn.Module):
         self.vocabulary_size = vocabulary_size
         self.output_size = config.size
         self.word_dropout = config.word_dropout
+        self.begin_as_end = config.begin_as_end
         self.weight = nn.Parameter(torch.empty(vocabulary_size, config.size))
         self.dropout = choose_dropout(config.dropout, config.variational)
         nn.init.normal_(self.weight, std=config.deviation or config.size**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [batch, time] -> vectors [batch, time, size]."""
+        if self.begin_as_end:
+            tokens = tokens.masked_fill(tokens == BOS, EOS)
         vectors = F.embedding(tokens, self.weight)
         vectors = drop_words(vectors, tokens, self.vocabulary_size, self.word_dropout, self.training)
         return self.dropout(vectors)

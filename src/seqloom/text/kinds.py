@@ -10,6 +10,7 @@ from typing import Any
 from seqloom.config.schema.text import RunText, TextConfig
 from seqloom.errors import DataError, did_you_mean
 from seqloom.text.characters import CharacterTokenizer
+from seqloom.text.huggingface import HuggingFaceTokenizer
 from seqloom.text.marks import MarkedTokenizer
 from seqloom.text.subwords import BpeTokenizer, UnigramTokenizer
 from seqloom.text.tokenizer import LearnedTokenizer, Tokenizer
@@ -19,7 +20,7 @@ KINDS: dict[str, type[LearnedTokenizer]] = {
     kind.kind: kind for kind in (WordTokenizer, WhitespaceTokenizer, CharacterTokenizer, BpeTokenizer, UnigramTokenizer)
 }
 """Those that learn from text, as configurations name them."""
-READ: dict[str, type[Tokenizer]] = {**KINDS, MarkedTokenizer.kind: MarkedTokenizer}
+READ: dict[str, type[Tokenizer]] = {**KINDS, **{kind.kind: kind for kind in (MarkedTokenizer, HuggingFaceTokenizer)}}
 """Those that a file may hold."""
 
 

@@ -29,6 +29,8 @@ class EmbeddingConfig(Schema):
     """Length of a word's vector."""
     vectors: str | None = None
     """Where its rows begin: a run of word vectors or a word2vec file, whose vectors have this size."""
+    begin_as_end: bool = False
+    """`<bos>` reads the vector of `<eos>`: one symbol stands between texts, as in GPT-2 and BART."""
     dropout: Probability = 0.0
     """Dropout on the embedded words; one mask for the whole window (variational) when `variational`."""
     word_dropout: Probability = 0.0

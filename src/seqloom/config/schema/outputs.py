@@ -20,6 +20,12 @@ class SoftmaxOutput(Schema):
     """Keep scores s between -cap and cap, as cap · tanh(s / cap) (Gemma 2); 0 leaves them as they are."""
     scaled: bool = False
     """Divide scores by the root of the features' size (T5, whose matrix is tied)."""
+    absent: list[Literal["<unk>", "<pad>", "<bos>"]] = []  # noqa: RUF012 - pydantic copies it
+    """Special symbols that are never written: they have probability 0 (models of other programs may lack them)."""
+
+    def check_keys(self) -> None:
+        if self.absent and self.cap:
+            raise ValueError("a cap would give the absent symbols a probability again: set cap to 0, or absent to []")
 
 
 class ClassOutput(Schema):

@@ -24,6 +24,7 @@ from seqloom.nn.output.softmax import Softmax
 from seqloom.nn.output.tree import TreeSoftmax, tree_bias
 from seqloom.nn.own import LAYERS
 from seqloom.text.codes import balanced_codes, huffman_codes, vector_codes
+from seqloom.text.special import SPECIALS
 
 SAMPLED: dict[str, Callable[..., SampledOutput]] = {
     "sampled-softmax": SampledSoftmax,
@@ -106,7 +107,9 @@ def _build(
     match config.kind:
         case "softmax":
             bias = known("bias", torch.float32, words) if config.bias else None
-            return Softmax(input_size, words, embedding if config.tied else None, bias, config.cap, config.scaled)
+            tied = embedding if config.tied else None
+            absent = [SPECIALS.index(symbol) for symbol in config.absent]
+            return Softmax(input_size, words, tied, bias, config.cap, config.scaled, absent)
         case "class-softmax":
             classes, class_bias = known("classes", torch.int64, words), known("class_bias", torch.float32, None)
             return ClassSoftmax(input_size, classes, class_bias, known("bias", torch.float32, words))

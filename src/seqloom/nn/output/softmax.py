@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -9,6 +11,7 @@ from torch.nn import functional as F
 from seqloom.nn.cross_entropy import capped, cross_entropy
 from seqloom.nn.output.base import OutputLayer, exact
 
+ABSENT = -1e4  # the score of what is never written: exp of it is 0, beside any other score
 SCORES = 1 << 26  # scores held at once where no gradient is asked for: a quarter of a gigabyte
 
 
@@ -22,6 +25,8 @@ class Softmax(OutputLayer):
     projection where the matrix is of another width than the features, and the identity otherwise.
     """
 
+    mask: Tensor | None
+
     def __init__(
         self,
         input_size: int,
@@ -30,20 +35,31 @@ class Softmax(OutputLayer):
         bias: Tensor | None = None,
         cap: float = 0.0,
         scaled: bool = False,
+        absent: Sequence[int] = (),
     ) -> None:
-        """bias: b of each word at the start, [vocabulary]; without one, words have none."""
+        """bias: b of each word at the start, [vocabulary]; without one, words have none. absent: words that have
+        probability 0, and all others the one that they would have without them."""
         super().__init__(input_size, vocabulary_size)
         self.weight = nn.Parameter(torch.empty(vocabulary_size, input_size)) if tied is None else tied
         self.bias = None if bias is None else nn.Parameter(bias.clone())
         self.cap, self.scale = cap, input_size**-0.5 if scaled else 1.0
         width = self.weight.size(1)
         self.project = nn.Linear(input_size, width, bias=False) if width != input_size else nn.Identity()
+        mask = torch.zeros(vocabulary_size).index_fill(0, torch.tensor(absent), ABSENT) if absent else None
+        self.register_buffer("mask", mask, persistent=False)
         if tied is None:
             nn.init.normal_(self.weight, std=input_size**-0.5)
 
     def scores(self, features: Tensor) -> Tensor:
         """Unnormalised log-probabilities of every word: [..., input_size] -> [..., vocabulary_size]."""
-        return capped(F.linear(self.prepared(features), self.weight, self.bias), self.cap)
+        return capped(F.linear(self.prepared(features), self.weight, self.shift), self.cap)
+
+    @property
+    def shift(self) -> Tensor | None:
+        """What is added to the scores: b, and what keeps absent words from being written."""
+        if self.mask is None:
+            return self.bias
+        return self.mask if self.bias is None else self.bias + self.mask
 
     def prepared(self, features: Tensor) -> Tensor:
         """P h, or that over the root of the size."""
@@ -56,7 +72,7 @@ class Softmax(OutputLayer):
 
     def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, before: Tensor | None = None) -> Tensor:
         flat = self.prepared(features.reshape(-1, self.input_size))
-        return cross_entropy(flat, self.weight, self.bias, targets.reshape(-1), smoothing, self.cap)
+        return cross_entropy(flat, self.weight, self.shift, targets.reshape(-1), smoothing, self.cap)
 
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         flat, rows = targets.reshape(-1), features.reshape(-1, self.input_size)

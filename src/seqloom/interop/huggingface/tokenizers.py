@@ -1,0 +1,153 @@
+"""Tokenisers: that of a folder as one of ours, and ours as the `tokenizer.json` that the library reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer as LibraryTokenizer
+
+from seqloom.errors import DataError, UserError, quoted
+from seqloom.interop.huggingface.folder import MAKE_FAST, TOKENIZER, Folder
+from seqloom.text.characters import CharacterTokenizer
+from seqloom.text.huggingface import HuggingFaceTokenizer, as_library, check_ids
+from seqloom.text.marks import MarkedTokenizer
+from seqloom.text.special import BOS, EOS, PAD, SPECIALS, UNK
+from seqloom.text.subwords import SPACE, BpeTokenizer, UnigramTokenizer, word_pattern
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.words import WhitespaceTokenizer
+
+TRIED = "Hello, world! 你好"
+"""Any text, to see what the library puts before and after one."""
+SPACES = r"[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"  # where Python splits words
+
+# --------------------------------------------------------------------------------------------------------- reading
+
+
+def read_tokenizer(folder: Folder, rows: int, symbols: Mapping[int, int | None]) -> HuggingFaceTokenizer:
+    """The tokeniser of a folder, for a model with so many rows of words. symbols: their ids of our `<pad>`, `<bos>` and
+    `<eos>`, as the configuration names them; what it does not name is taken from what the library puts around texts."""
+    where = folder.path / TOKENIZER
+    text = folder.text(TOKENIZER, MAKE_FAST)
+    try:
+        library = as_library(text)
+        check_ids(library, text, rows)
+        before, after = _around(library)
+        played = dict(symbols) | {UNK: _unknown(library)}
+        if played[BOS] is None and before:
+            played[BOS] = before[0]
+        if played[EOS] is None and after:
+            played[EOS] = after[-1]
+        ids = _parts(played, rows)
+        lead = before[1:] if before[:1] == [played[BOS]] else before
+        if after not in ([], [played[EOS]]):
+            raise ValueError(f"it ends texts with the tokens {after}, and seqloom with one, {played[EOS]}")
+        contents = {"text": text, "rows": rows, "symbols": ids, "lead": lead}
+        return HuggingFaceTokenizer.from_contents(contents)
+    except ValueError as error:
+        raise DataError(f"{where} cannot be used: {quoted(str(error))}") from None
+
+
+def of_words(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The keys of a model's configuration that follow from which of our symbols its words have."""
+    if not isinstance(tokenizer, HuggingFaceTokenizer):
+        return {"embedding.begin_as_end": False, "output.absent": []}
+    absent = [SPECIALS[ours] for ours, theirs in enumerate(tokenizer.symbols) if theirs is None]
+    return {"embedding.begin_as_end": tokenizer.symbols[BOS] is None, "output.absent": absent}
+
+
+def _around(library: LibraryTokenizer) -> tuple[list[int], list[int]]:
+    """What the library puts before and after every text."""
+    encoding = library.encode(TRIED)
+    real = [place for place, added in enumerate(encoding.special_tokens_mask) if not added]
+    first, last = (real[0], real[-1] + 1) if real else (len(encoding.ids), len(encoding.ids))
+    return encoding.ids[:first], encoding.ids[last:]
+
+
+def _unknown(library: LibraryTokenizer) -> int | None:
+    """The id of what the library's model does not know, if there is such a thing."""
+    model = json.loads(library.to_str())["model"]
+    if "unk_id" in model:
+        return model["unk_id"]
+    return library.token_to_id(model["unk_token"]) if model.get("unk_token") is not None else None
+
+
+def _parts(played: Mapping[int, int | None], rows: int) -> list[int | None]:
+    """Their ids of our symbols, each once: of those that are the same, `<eos>` has it, then `<bos>`, `<unk>`, `<pad>`.
+
+    Where `<bos>` is `<eos>`, its vector is (`embedding.begin_as_end`); padding is never looked at, whatever its row.
+    """
+    if played[EOS] is None:
+        raise ValueError("nothing says which token ends a text: give config.json an eos_token_id")
+    for ours, id in played.items():
+        if id is not None and id >= rows:
+            raise ValueError(f"{SPECIALS[ours]} should be the token {id:,}, and there are {rows:,}")
+    if played[UNK] is not None and played[UNK] in (played[BOS], played[EOS]):
+        raise ValueError(f"the token {played[UNK]} stands for unknown words and for the beginning or end of a text")
+    found: dict[int, int | None] = {}
+    for ours in (EOS, BOS, UNK, PAD):
+        id = played[ours]
+        found[ours] = None if id in found.values() else id
+    return [found[ours] for ours in range(len(SPECIALS))]
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+
+
+def written_tokenizer(tokenizer: Tokenizer, around: Sequence[str]) -> str:
+    """A tokeniser as a `tokenizer.json`; one of the library is given back as it was read.
+
+    around: what a text is put between, as the library's templates say it: `<bos> $A`, `$A <eos>`. The same text gets
+    the same ids; but the library takes `<eos>` in a text for the symbol.
+    """
+    if isinstance(tokenizer, HuggingFaceTokenizer):
+        return tokenizer.text
+    marks = tokenizer.marks if isinstance(tokenizer, MarkedTokenizer) else []
+    library = _written(tokenizer.inner if isinstance(tokenizer, MarkedTokenizer) else tokenizer)
+    library.add_special_tokens([AddedToken(symbol, normalized=False) for symbol in SPECIALS])
+    library.add_special_tokens([AddedToken(mark, lstrip=True, normalized=False) for mark in marks])
+    ids = [(symbol, id) for id, symbol in enumerate(SPECIALS)]
+    pair = {"<bos> $A": "<bos> $A $B", "$A <eos>": "$A $B <eos>", "<bos> $A <eos>": "<bos> $A <eos> $B:1 <eos>:1"}
+    single = " ".join(around)
+    library.post_processor = processors.TemplateProcessing(single, pair[single], ids)
+    return library.to_str(pretty=True)
+
+
+def _written(tokenizer: Tokenizer) -> LibraryTokenizer:
+    first: list[normalizers.Normalizer] = [normalizers.Lowercase()] if tokenizer.lowercase else []
+    match tokenizer:
+        case BpeTokenizer():
+            pieces = {piece: id for id, piece in enumerate([*SPECIALS, *tokenizer.byte_pieces])}
+            library = LibraryTokenizer(models.BPE(vocab=pieces, merges=tokenizer.merges))
+            library.pre_tokenizer = tokenizer.library.pre_tokenizer
+            library.decoder = decoders.ByteLevel()
+        case UnigramTokenizer():
+            symbols = [(symbol, 0.0) for symbol in SPECIALS]
+            library = LibraryTokenizer(models.Unigram([*symbols, *tokenizer.scored_pieces], unk_id=UNK))
+            first += [normalizers.Replace(" ", SPACE), normalizers.Prepend(SPACE)]
+            library.pre_tokenizer = pre_tokenizers.Split(Regex(word_pattern(SPACE)), behavior="isolated")
+            library.decoder = decoders.Sequence(
+                [decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+            )
+        case CharacterTokenizer():
+            library = _of_words(tokenizer, Regex(r"[\s\S]"), "isolated")
+            library.decoder = decoders.Fuse()
+        case WhitespaceTokenizer():
+            library = _of_words(tokenizer, Regex(SPACES), "removed")
+        case _:
+            raise UserError(
+                f"a tokeniser of kind {tokenizer.kind!r} cannot be written as a {TOKENIZER}: the library lacks its "
+                "rule of what words are: train with text.kind bpe, unigram, whitespace or characters"
+            )
+    if first:
+        library.normalizer = normalizers.Sequence(first)
+    return library
+
+
+def _of_words(tokenizer: CharacterTokenizer | WhitespaceTokenizer, pattern: Regex, behavior: str) -> LibraryTokenizer:
+    words = {word: id for id, word in enumerate([*SPECIALS, *tokenizer.vocabulary.ordinary])}
+    library = LibraryTokenizer(models.WordLevel(words, unk_token=SPECIALS[UNK]))
+    library.pre_tokenizer = pre_tokenizers.Split(pattern, behavior=behavior)
+    return library
