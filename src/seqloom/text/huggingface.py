@@ -29,29 +29,39 @@ class HuggingFaceTokenizer(Tokenizer):
     model has to leave it out (`embedding.begin_as_end`, `output.absent`).
 
     Texts cannot spell the symbols that play a part, nor those that lead texts in: `<|endoftext|>` in a text is cut into
-    pieces like any other word, or is unknown where there are no pieces for it. Other symbols, `[MASK]` or
-    `<extra_id_0>`, can be written in texts.
+    pieces like any other word, or is unknown where there are no pieces for it. Other symbols, such as `<extra_id_0>`,
+    can be written in texts. Unknown words read as they are written there.
     """
 
     kind = "huggingface"
     lowercase = False  # the library does it, where it is to be done
 
-    def __init__(self, text: str, rows: int, symbols: Sequence[int | None], lead: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        rows: int,
+        symbols: Sequence[int | None],
+        lead: Sequence[int] = (),
+        without: Sequence[int] = (),
+    ) -> None:
         """text: the `tokenizer.json`. rows: how many ids there are, of tokens and beyond (vocabularies are often made
         larger than their tokens). symbols: their ids of our four symbols. lead: their ids of what stands before every
-        text, besides a symbol that plays `<bos>` (BART's `<s>`)."""
+        text, besides a symbol that plays `<bos>` (BART's `<s>`). without: ids that have none of ours: marks, which a
+        `MarkedTokenizer` numbers after all others."""
         self.text, self.rows, self.symbols, self.lead = text, rows, list(symbols), list(lead)
+        self.without = list(without)
         self.library = as_library(text)
-        played = [id for id in self.symbols if id is not None]
-        parts = [-1 if id is None else id for id in self.symbols]
-        self.theirs = np.concatenate([np.array(parts, np.int64), np.delete(np.arange(rows, dtype=np.int64), played)])
+        played = [*(id for id in self.symbols if id is not None), *self.without]
+        first = [-1 if id is None else id for id in self.symbols]
+        self.theirs = np.concatenate([np.array(first, np.int64), np.delete(np.arange(rows, dtype=np.int64), played)])
         """Their id of each of ours; -1 for none."""
         self.ours = np.zeros(rows, np.int64)
         """Our id of each of theirs."""
         known = self.theirs >= 0
         self.ours[self.theirs[known]] = np.flatnonzero(known)
         self._lead = [int(self.ours[id]) for id in self.lead]
-        hidden = [id for id in (*(self.symbols[ours] for ours in (PAD, BOS, EOS)), *self.lead) if id is not None]
+        parts = (self.symbols[ours] for ours in (PAD, BOS, EOS))
+        hidden = [id for id in (*parts, *self.lead, *self.without) if id is not None]
         self._reader = without_symbols(self.library, hidden)
         self._of_text = self.ours.astype(np.uint32)
         self._of_text[hidden] = UNK  # what is left of them, where they are pieces of the library's model
@@ -122,21 +132,29 @@ class HuggingFaceTokenizer(Tokenizer):
         return count
 
     def contents(self) -> dict[str, Any]:
-        return {"text": self.text, "rows": self.rows, "symbols": self.symbols, "lead": self.lead}
+        return {
+            "text": self.text,
+            "rows": self.rows,
+            "symbols": self.symbols,
+            "lead": self.lead,
+            "without": self.without,
+        }
 
     @classmethod
     def from_contents(cls, contents: dict[str, Any]) -> Self:
-        rows, symbols, lead = contents["rows"], contents["symbols"], contents["lead"]
+        rows, symbols, others = contents["rows"], contents["symbols"], [contents["lead"], contents["without"]]
         if type(rows) is not int or not 0 < rows <= MOST_ROWS:
             raise ValueError(f"it has {rows!r} ids")
         if not isinstance(symbols, list) or len(symbols) != len(SPECIALS) or symbols[EOS] is None:
             raise ValueError("it does not say which symbols are <unk>, <pad>, <bos> and <eos>")
-        played = [id for id in symbols if id is not None]
-        if not isinstance(lead, list) or not all(type(id) is int and 0 <= id < rows for id in (*played, *lead)):
+        if not all(isinstance(several, list) for several in others):
+            raise ValueError("symbols that lead texts in, or are left out, are no lists")
+        played = [id for several in (symbols, *others) for id in several if id is not None]
+        if not all(type(id) is int and 0 <= id < rows for id in played):
             raise ValueError("an id of a symbol is none of the vocabulary")
-        if len({*played, *lead}) != len(played) + len(lead):
+        if len(set(played)) != len(played):
             raise ValueError("one id plays two parts")
-        tokenizer = cls(contents["text"], rows, symbols, lead)
+        tokenizer = cls(contents["text"], rows, symbols, *others)
         check_ids(tokenizer.library, contents["text"], rows)
         return tokenizer
 

@@ -243,6 +243,8 @@ class Architecture:
     """All tensors, of our configuration and the words."""
     symbols: Mapping[int, tuple[str, Any]]
     """The key of theirs that says which symbol is our `<pad>`, `<bos>` and `<eos>`, and what it usually says."""
+    marks: tuple[str, ...] = ()
+    """Symbols that its texts may hold, and that it cannot do without."""
     copies: Mapping[str, str] = field(default_factory=dict)
     """Tensors that a file may hold besides, and which it must then be equal to."""
     renamed: tuple[tuple[str, str], ...] = ()

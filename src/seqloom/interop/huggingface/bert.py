@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from seqloom.config.schema.bert import BertConfig
+from seqloom.data.masking import MASK
 from seqloom.interop.huggingface.architecture import (
     ACTIVATIONS,
     Architecture,
@@ -100,6 +101,7 @@ BERT = Architecture(
     },
     weights=weights,
     symbols={PAD: ("pad_token_id", 0), BOS: ("cls_token_id", None), EOS: ("sep_token_id", None)},
+    marks=(MASK,),
     copies={
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",

@@ -15,6 +15,7 @@ from seqloom.config.schema.base import ModelPart
 from seqloom.config.schema.data import PairData, TextData
 from seqloom.config.schema.outputs import SoftmaxOutput
 from seqloom.config.schema.text import RunText
+from seqloom.data.masking import MASK
 from seqloom.errors import DataError, UserError, shown
 from seqloom.files import atomic_folder, write_json, write_text
 from seqloom.interop.huggingface.architecture import Architecture, Values, Weight, Words, named
@@ -32,7 +33,7 @@ from seqloom.interop.huggingface.gpt2 import GPT2
 from seqloom.interop.huggingface.llama import LLAMA
 from seqloom.interop.huggingface.marian import BART, MARIAN
 from seqloom.interop.huggingface.t5 import T5
-from seqloom.interop.huggingface.tokenizers import of_words, read_tokenizer, written_tokenizer
+from seqloom.interop.huggingface.tokenizers import foreign, numbering, of_words, read_tokenizer, written_tokenizer
 from seqloom.kinds import load
 from seqloom.models.bert import MaskedLanguageModel
 from seqloom.models.build import build_seq2seq
@@ -41,7 +42,7 @@ from seqloom.nn.output import OutputLayout, layout_of
 from seqloom.runs.engine import write_run
 from seqloom.runs.kind import kind_named
 from seqloom.runs.trained import Trained
-from seqloom.text.huggingface import MOST_ROWS, HuggingFaceTokenizer, as_library
+from seqloom.text.huggingface import MOST_ROWS, as_library
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS, UNK
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.checkpoints import save_tensors
@@ -74,7 +75,7 @@ def import_huggingface(path: str | Path, out: str | Path) -> Trained:
     return write_run(out, config, assets, lambda file: save_tensors(weights, file))
 
 
-def read_model(folder: Folder) -> tuple[ModelPart, HuggingFaceTokenizer, dict[str, Tensor]]:
+def read_model(folder: Folder) -> tuple[ModelPart, Tokenizer, dict[str, Tensor]]:
     """Our configuration of a folder's model, its tokeniser, and its weights by our names."""
     where = folder.path / CONFIG
     theirs = folder.document(CONFIG, f"a folder of Hugging Face has a {CONFIG} that describes its model")
@@ -85,7 +86,7 @@ def read_model(folder: Folder) -> tuple[ModelPart, HuggingFaceTokenizer, dict[st
     if type(rows) is not int or not 0 < rows <= MOST_ROWS:
         raise DataError(f"{where}: vocab_size is {shown(rows)}, and must be the number of words")
     architecture.read_config(theirs, {}, where)  # what the model is, is looked at before its tokeniser is read
-    tokenizer = read_tokenizer(folder, rows, architecture.read_symbols(theirs, where))
+    tokenizer = read_tokenizer(folder, rows, architecture.read_symbols(theirs, where), architecture.marks)
     model = architecture.read_config(theirs, of_words(tokenizer), where)
     table = architecture.weights(model, _words(tokenizer))
     _check_weights(weights, architecture, table, _shapes(model, tokenizer), folder)
@@ -147,8 +148,7 @@ def _layout(tokenizer: Tokenizer) -> OutputLayout:
 
 def _words(tokenizer: Tokenizer) -> Words:
     """How the words of a tokeniser are numbered there."""
-    own = torch.arange(tokenizer.size)
-    return Words(torch.from_numpy(tokenizer.theirs) if isinstance(tokenizer, HuggingFaceTokenizer) else own)
+    return Words(torch.from_numpy(numbering(tokenizer)))
 
 
 def _data(model: Any, path: str | Path) -> PairData | TextData:
@@ -178,12 +178,12 @@ def export_huggingface(run: str | Path, out: str | Path) -> None:
     table = architecture.weights(model, _words(tokenizer))
     tensors = _written_weights(table, model_weights(trained.model))
     symbols = _symbols(tokenizer, model.kind)
-    config = architecture.write_config(model) | {"vocab_size": _rows(tokenizer)} | architecture.write_symbols(symbols)
+    words = {"vocab_size": int(numbering(tokenizer).max()) + 1, **architecture.write_symbols(symbols)}
     with atomic_folder(out) as folder:
         save_tensors(tensors, folder / WEIGHTS, {"format": "pt"})
-        write_json(folder / CONFIG, config)
+        write_json(folder / CONFIG, architecture.write_config(model) | words)
         write_text(folder / TOKENIZER, text)
-        write_json(folder / TOKENIZER_CONFIG, _tokenizer_config(text, symbols))
+        write_json(folder / TOKENIZER_CONFIG, _tokenizer_config(text, symbols, model.kind))
         if model.kind != "bert":
             never = sorted(id for ours, id in symbols.items() if ours != EOS and id not in (None, symbols[EOS]))
             write_json(folder / GENERATION, architecture.write_symbols(symbols) | {"suppress_tokens": never or None})
@@ -232,21 +232,21 @@ def _written_weights(table: list[Weight], ours: dict[str, Tensor]) -> dict[str, 
 def _symbols(tokenizer: Tokenizer, kind: str) -> dict[int, int | None]:
     """The ids there of our symbols. Where `<bos>` has none of its own, it is `<eos>`; where `<pad>` has none, what
     begins targets is padding as well (T5, Marian)."""
-    if not isinstance(tokenizer, HuggingFaceTokenizer):
+    theirs = foreign(tokenizer)
+    if theirs is None:
         return {id: id for id in range(len(SPECIALS))}
-    unknown, pad, begin, end = tokenizer.symbols
+    unknown, pad, begin, end = theirs.symbols
     if pad is None and kind == "seq2seq":
         pad = begin
     return {UNK: unknown, PAD: pad, BOS: end if begin is None else begin, EOS: end}
 
 
-def _rows(tokenizer: Tokenizer) -> int:
-    return tokenizer.rows if isinstance(tokenizer, HuggingFaceTokenizer) else tokenizer.size
-
-
-def _tokenizer_config(text: str, symbols: dict[int, int | None]) -> Values:
+def _tokenizer_config(text: str, symbols: dict[int, int | None], kind: str) -> Values:
     """What `transformers` wants to know of a tokeniser besides: the names of its symbols."""
-    names = as_library(text).id_to_token
-    keys = {UNK: "unk_token", PAD: "pad_token", BOS: "bos_token", EOS: "eos_token"}
-    known = {key: names(id) for ours, key in keys.items() if (id := symbols[ours]) is not None}
-    return {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **known}
+    keys = {UNK: ["unk_token"], PAD: ["pad_token"], BOS: ["bos_token"], EOS: ["eos_token"]}
+    known = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    if kind == "bert":
+        keys |= {BOS: ["bos_token", "cls_token"], EOS: ["eos_token", "sep_token"]}
+        known |= {"mask_token": MASK}
+    name = as_library(text).id_to_token
+    return known | {key: name(id) for ours, names in keys.items() for key in names if (id := symbols[ours]) is not None}

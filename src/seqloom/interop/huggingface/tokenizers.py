@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as LibraryTokenizer
 
@@ -26,9 +28,12 @@ SPACES = r"[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3
 # --------------------------------------------------------------------------------------------------------- reading
 
 
-def read_tokenizer(folder: Folder, rows: int, symbols: Mapping[int, int | None]) -> HuggingFaceTokenizer:
+def read_tokenizer(
+    folder: Folder, rows: int, symbols: Mapping[int, int | None], marks: Sequence[str] = ()
+) -> HuggingFaceTokenizer | MarkedTokenizer:
     """The tokeniser of a folder, for a model with so many rows of words. symbols: their ids of our `<pad>`, `<bos>` and
-    `<eos>`, as the configuration names them; what it does not name is taken from what the library puts around texts."""
+    `<eos>`, as the configuration names them; what it does not name is taken from what the library puts around texts.
+    marks: those that the model needs, as a `MarkedTokenizer` has them."""
     where = folder.path / TOKENIZER
     text = folder.text(TOKENIZER, MAKE_FAST)
     try:
@@ -44,18 +49,34 @@ def read_tokenizer(folder: Folder, rows: int, symbols: Mapping[int, int | None])
         lead = before[1:] if before[:1] == [played[BOS]] else before
         if after not in ([], [played[EOS]]):
             raise ValueError(f"it ends texts with the tokens {after}, and seqloom with one, {played[EOS]}")
-        contents = {"text": text, "rows": rows, "symbols": ids, "lead": lead}
-        return HuggingFaceTokenizer.from_contents(contents)
+        without = [library.token_to_id(mark) for mark in marks]
+        if None in without:
+            raise ValueError(f"it has no {marks[without.index(None)]}, which the model needs")
+        contents = {"text": text, "rows": rows, "symbols": ids, "lead": lead, "without": without}
+        inner = HuggingFaceTokenizer.from_contents(contents)
+        return MarkedTokenizer(inner, marks) if marks else inner
     except ValueError as error:
         raise DataError(f"{where} cannot be used: {quoted(str(error))}") from None
 
 
+def foreign(tokenizer: Tokenizer) -> HuggingFaceTokenizer | None:
+    """The tokeniser of a folder that a run has, with marks or without; None where it has one of ours."""
+    inner = tokenizer.inner if isinstance(tokenizer, MarkedTokenizer) else tokenizer
+    return inner if isinstance(inner, HuggingFaceTokenizer) else None
+
+
+def numbering(tokenizer: Tokenizer) -> NDArray[np.int64]:
+    """Their id of each of ours; -1 for none."""
+    theirs = foreign(tokenizer)
+    return np.arange(tokenizer.size) if theirs is None else np.array([*theirs.theirs, *theirs.without])
+
+
 def of_words(tokenizer: Tokenizer) -> dict[str, Any]:
     """The keys of a model's configuration that follow from which of our symbols its words have."""
-    if not isinstance(tokenizer, HuggingFaceTokenizer):
-        return {"embedding.begin_as_end": False, "output.absent": []}
-    absent = [SPECIALS[ours] for ours, theirs in enumerate(tokenizer.symbols) if theirs is None]
-    return {"embedding.begin_as_end": tokenizer.symbols[BOS] is None, "output.absent": absent}
+    theirs = foreign(tokenizer)
+    symbols = range(len(SPECIALS)) if theirs is None else theirs.symbols
+    absent = [SPECIALS[ours] for ours, id in enumerate(symbols) if id is None]
+    return {"embedding.begin_as_end": symbols[BOS] is None, "output.absent": absent}
 
 
 def _around(library: LibraryTokenizer) -> tuple[list[int], list[int]]:
@@ -102,8 +123,9 @@ def written_tokenizer(tokenizer: Tokenizer, around: Sequence[str]) -> str:
     around: what a text is put between, as the library's templates say it: `<bos> $A`, `$A <eos>`. The same text gets
     the same ids; but the library takes `<eos>` in a text for the symbol.
     """
-    if isinstance(tokenizer, HuggingFaceTokenizer):
-        return tokenizer.text
+    theirs = foreign(tokenizer)
+    if theirs is not None:
+        return theirs.text
     marks = tokenizer.marks if isinstance(tokenizer, MarkedTokenizer) else []
     library = _written(tokenizer.inner if isinstance(tokenizer, MarkedTokenizer) else tokenizer)
     library.add_special_tokens([AddedToken(symbol, normalized=False) for symbol in SPECIALS])
