@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from huggingface_models import MODELS, TEXTS, document, saved, transformers
+from huggingface_runs import CLASSES, SHAPES, made, tokenizer_of
+from huggingface_runs import TEXTS as RUN_TEXTS
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -270,3 +272,121 @@ def test_perplexity_of_unused_rows_counts(known: Any) -> None:
     assert total[PAD] == 0.0  # Llama has no such symbol
     assert document(one.folder / "config.json")["vocab_size"] == one.tokenizer.rows
     assert isinstance(one.library, Tokenizer)
+
+
+# -------------------------------------------------------------------------------------------------------- our own runs
+
+
+def opened(run: Any, path: Path) -> tuple[Any, Any]:
+    """The model and tokeniser that transformers opens of what a run is written as, by the names it goes by."""
+    export_huggingface(run.path, path)
+    kind = document(path / "config.json")["architectures"][0]
+    return getattr(transformers, kind).from_pretrained(path).eval(), transformers.AutoTokenizer.from_pretrained(path)
+
+
+@torch.inference_mode()
+def check_same(run: Any, model: Any, tokenizer: Any) -> None:
+    """That a run and what transformers opened of it give the same scores to the same texts."""
+    for text, other in zip(RUN_TEXTS, reversed(RUN_TEXTS), strict=True):
+        ids = tokenizer(text)["input_ids"]
+        plain = run.tokenizer.encode(text)
+        if run.kind == "language":
+            assert ids == [BOS, *plain]
+            theirs, scores = (
+                model(torch.tensor([ids])).logits[0],
+                run.model.output.scores(run.model(torch.tensor([ids]))[0])[0],
+            )
+        elif run.kind == "seq2seq":
+            assert ids == [*plain, EOS]
+            target = run.tokenizer.encode(other)
+            inputs = torch.tensor([[model.config.decoder_start_token_id, *target]])
+            theirs = model(input_ids=torch.tensor([ids]), decoder_input_ids=inputs).logits[0]
+            reading, _ = run.model(inputs, run.model.start(1, Source(torch.tensor([ids]), torch.tensor([len(ids)]))))
+            scores = run.model.output.scores(reading.features)[0]
+        else:
+            assert ids == [BOS, *plain, EOS]
+            out = model(torch.tensor([ids]))
+            theirs = out["prediction_logits" if "prediction_logits" in out else "logits"][0]
+            scores = run.model.output.scores(run.model.head(run.model(torch.tensor([ids]))))[0]
+        torch.testing.assert_close(scores, theirs, **CLOSE)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_run_of_ours_opens_in_transformers_and_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
+    run = made(tmp_path / "run", SHAPES[name])
+    model, tokenizer = opened(run, tmp_path / "out")
+    assert type(model).__name__ == CLASSES[name]
+    check_same(run, model, tokenizer)
+    back: Any = import_huggingface(tmp_path / "out", tmp_path / "back")
+    before, after = (load_file(each.path / "model.safetensors") for each in (run, back))
+    if name == "bert":  # which has vectors of segments there, all of them 0
+        assert not after.pop("segments.weight").any()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    assert [back.tokenizer.encode(text) for text in RUN_TEXTS] == [run.tokenizer.encode(text) for text in RUN_TEXTS]
+    if run.kind != "bert":
+        with torch.inference_mode():
+            searched_there(run, model)
+
+
+def searched_there(run: Any, model: Any) -> None:
+    """That transformers, by what generation_config.json says, writes what our greedy search writes."""
+    for text in RUN_TEXTS:
+        ids = run.tokenizer.encode(text)
+        if run.kind == "language":
+            prompt = [BOS, *ids[:4]]
+            (found,) = run.generate(run.tokenizer.decode(ids[:4]), strategy="greedy", max_length=8)
+            written = model.generate(torch.tensor([prompt]), max_new_tokens=8)[0, len(prompt) :]
+        else:
+            (found,) = run.generate(text, strategy="greedy", max_length=8)
+            written = model.generate(torch.tensor([[*ids, EOS]]), max_new_tokens=8)[0, 1:]
+        assert found[0].text.strip() == run.tokenizer.decode(written.tolist()).strip()
+
+
+@pytest.mark.parametrize("kind", ["unigram", "whitespace", "words", "characters"])
+def test_all_kinds_of_tokenisers_go_with_a_model(kind: str, tmp_path: Path) -> None:
+    run = made(tmp_path / "run", SHAPES["gpt2"], tokenizer_of(kind))
+    model, tokenizer = opened(run, tmp_path / "out")
+    check_same(run, model, tokenizer)
+
+
+def test_what_was_trained_here_has_the_same_logits_there(tmp_path: Path) -> None:
+    import seqloom
+
+    (tmp_path / "text.txt").write_text("\n".join(RUN_TEXTS * 20))
+    (tmp_path / "pairs.tsv").write_text("".join(f"{text}\t{text[::-1]}\n" for text in RUN_TEXTS * 20))
+    few = {
+        "training.steps": 4,
+        "training.validate_every": 2,
+        "training.device": "cpu",
+        "text": {"kind": "bpe", "max_size": 280},
+    }
+    for name, data in [("gpt2", "text.txt"), ("marian", "pairs.tsv")]:
+        tree = {"model": {"embedding": {"size": 16}, **SHAPES[name]}, "data": {"train": str(tmp_path / data)}}
+        if name == "gpt2":
+            tree["data"] |= {"length": 16, "batch_size": 4, "unit": "line"}
+        run = seqloom.train(tree, few, tmp_path / name, report=False)
+        model, tokenizer = opened(run, tmp_path / f"{name}-out")
+        check_same(run, model, tokenizer)
+
+
+def test_an_imported_model_can_be_trained_on_and_written_again(known: Any, tmp_path: Path) -> None:
+    """The beginning reads the row of the end, and stays one with it."""
+    import seqloom
+
+    (tmp_path / "text.txt").write_text("\n".join(TEXTS * 20))
+    few = {
+        "training.steps": 3,
+        "training.validate_every": 3,
+        "training.device": "cpu",
+        "data.train": str(tmp_path / "text.txt"),
+    }
+    few |= {"data.valid": str(tmp_path / "text.txt"), "data.batch_size": 4, "data.length": 16}
+    one = known("gpt2")
+    run: Any = seqloom.train(one.path, few, tmp_path / "tuned", report=False)
+    export_huggingface(run.path, tmp_path / "out")
+    model = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "out").eval()
+    assert not torch.equal(model.transformer.wte.weight, one.model.transformer.wte.weight)
+    with torch.inference_mode():
+        theirs = model(torch.tensor([[model.config.bos_token_id, *one.ids(TEXTS[0])]])).logits[0]
+        torch.testing.assert_close(logits(run, [BOS, *run.tokenizer.encode(TEXTS[0])]), theirs, **CLOSE)

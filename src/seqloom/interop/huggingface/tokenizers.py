@@ -12,18 +12,29 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from seqloom.errors import DataError, UserError, quoted
-from seqloom.interop.huggingface.folder import MAKE_FAST, TOKENIZER, Folder
+from seqloom.interop.huggingface.folder import MAKE_FAST, TOKENIZER, TOKENIZER_CONFIG, Folder
 from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.huggingface import HuggingFaceTokenizer, as_library, check_ids
 from seqloom.text.marks import MarkedTokenizer
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS, UNK
-from seqloom.text.subwords import SPACE, BpeTokenizer, UnigramTokenizer, word_pattern
-from seqloom.text.tokenizer import Tokenizer
-from seqloom.text.words import WhitespaceTokenizer
+from seqloom.text.subwords import SPACE, BpeTokenizer, UnigramTokenizer
+from seqloom.text.tokenizer import Tokenizer, VocabularyTokenizer
+from seqloom.text.words import IDEOGRAPH, WhitespaceTokenizer, WordTokenizer
 
 TRIED = "Hello, world! 你好"
 """Any text, to see what the library puts before and after one."""
-SPACES = r"[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"  # where Python splits words
+SPACES = r"[\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"  # where Python splits
+LETTERS = rf"[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d&&[^{IDEOGRAPH}]]"
+WORDS = "|".join(  # `text.words.WORD` in the language of the library, which knows fewer characters of recent years
+    [
+        "<unk>",
+        rf"[{IDEOGRAPH}]\p{{M}}*+",
+        r"\p{Nd}++(?:[.,:]\p{Nd}++)++",
+        rf"{LETTERS}++(?:['’]{LETTERS}++)*+",
+        r"\.\.\.|--",
+        r"[^\s\u001c-\u001f\u0085]",
+    ]
+)
 
 # --------------------------------------------------------------------------------------------------------- reading
 
@@ -40,11 +51,16 @@ def read_tokenizer(
         library = as_library(text)
         check_ids(library, text, rows)
         before, after = _around(library)
-        played = dict(symbols) | {UNK: _unknown(library)}
+        played = dict(symbols)
         if played[BOS] is None and before:
             played[BOS] = before[0]
         if played[EOS] is None and after:
             played[EOS] = after[-1]
+        played[UNK] = _unknown(library)
+        if played[UNK] is not None and played[UNK] in (played[BOS], played[EOS]):
+            raise ValueError(f"its token {played[UNK]} is for unknown words, and begins or ends texts as well")
+        if played[UNK] is None:
+            played[UNK] = _named_unknown(library, folder)
         ids = _parts(played, rows)
         lead = before[1:] if before[:1] == [played[BOS]] else before
         if after not in ([], [played[EOS]]):
@@ -88,11 +104,18 @@ def _around(library: LibraryTokenizer) -> tuple[list[int], list[int]]:
 
 
 def _unknown(library: LibraryTokenizer) -> int | None:
-    """The id of what the library's model does not know, if there is such a thing."""
+    """The id of what the library's model does not know; none where it knows everything, as models of bytes do."""
     model = json.loads(library.to_str())["model"]
-    if "unk_id" in model:
-        return model["unk_id"]
+    if model.get("unk_id") is not None:
+        return int(model["unk_id"])
     return library.token_to_id(model["unk_token"]) if model.get("unk_token") is not None else None
+
+
+def _named_unknown(library: LibraryTokenizer, folder: Folder) -> int | None:
+    """A symbol for unknown words that there is though the model has no use for it."""
+    name = folder.document(TOKENIZER_CONFIG).get("unk_token") if folder.has(TOKENIZER_CONFIG) else None
+    name = name.get("content") if isinstance(name, dict) else name
+    return library.token_to_id(name) if isinstance(name, str) else None
 
 
 def _parts(played: Mapping[int, int | None], rows: int) -> list[int | None]:
@@ -105,8 +128,6 @@ def _parts(played: Mapping[int, int | None], rows: int) -> list[int | None]:
     for ours, id in played.items():
         if id is not None and id >= rows:
             raise ValueError(f"{SPECIALS[ours]} should be the token {id:,}, and there are {rows:,}")
-    if played[UNK] is not None and played[UNK] in (played[BOS], played[EOS]):
-        raise ValueError(f"the token {played[UNK]} stands for unknown words and for the beginning or end of a text")
     found: dict[int, int | None] = {}
     for ours in (EOS, BOS, UNK, PAD):
         id = played[ours]
@@ -121,23 +142,28 @@ def written_tokenizer(tokenizer: Tokenizer, around: Sequence[str]) -> str:
     """A tokeniser as a `tokenizer.json`; one of the library is given back as it was read.
 
     around: what a text is put between, as the library's templates say it: `<bos> $A`, `$A <eos>`. The same text gets
-    the same ids; but the library takes `<eos>` in a text for the symbol.
+    the same ids, with these exceptions: the library takes `<eos>` in a text for the symbol; it lowers a Greek Σ
+    wherever it stands to σ; with marks, it leaves out the space that a text begins with, where pieces are those of a
+    unigram model. It puts whole words together with spaces, also before a full stop.
     """
     theirs = foreign(tokenizer)
     if theirs is not None:
         return theirs.text
-    marks = tokenizer.marks if isinstance(tokenizer, MarkedTokenizer) else []
-    library = _written(tokenizer.inner if isinstance(tokenizer, MarkedTokenizer) else tokenizer)
+    inner, marks = (tokenizer.inner, tokenizer.marks) if isinstance(tokenizer, MarkedTokenizer) else (tokenizer, [])
+    library = _written(inner, bool(marks))
     library.add_special_tokens([AddedToken(symbol, normalized=False) for symbol in SPECIALS])
-    library.add_special_tokens([AddedToken(mark, lstrip=True, normalized=False) for mark in marks])
-    ids = [(symbol, id) for id, symbol in enumerate(SPECIALS)]
-    pair = {"<bos> $A": "<bos> $A $B", "$A <eos>": "$A $B <eos>", "<bos> $A <eos>": "<bos> $A <eos> $B:1 <eos>:1"}
-    single = " ".join(around)
-    library.post_processor = processors.TemplateProcessing(single, pair[single], ids)
+    spaces = not isinstance(inner, CharacterTokenizer)  # before a mark, which belong to it
+    library.add_special_tokens([AddedToken(mark, lstrip=spaces, normalized=False) for mark in marks])
+    single, ids = " ".join(around), [(symbol, id) for id, symbol in enumerate(SPECIALS)]
+    library.post_processor = processors.TemplateProcessing(single, PAIRS[single], ids)
     return library.to_str(pretty=True)
 
 
-def _written(tokenizer: Tokenizer) -> LibraryTokenizer:
+PAIRS = {"<bos> $A": "<bos> $A $B", "$A <eos>": "$A $B <eos>", "<bos> $A <eos>": "<bos> $A <eos> $B:1 <eos>:1"}
+"""What two texts are put between."""
+
+
+def _written(tokenizer: Tokenizer, marked: bool) -> LibraryTokenizer:
     first: list[normalizers.Normalizer] = [normalizers.Lowercase()] if tokenizer.lowercase else []
     match tokenizer:
         case BpeTokenizer():
@@ -148,28 +174,31 @@ def _written(tokenizer: Tokenizer) -> LibraryTokenizer:
         case UnigramTokenizer():
             symbols = [(symbol, 0.0) for symbol in SPECIALS]
             library = LibraryTokenizer(models.Unigram([*symbols, *tokenizer.scored_pieces], unk_id=UNK))
-            first += [normalizers.Replace(" ", SPACE), normalizers.Prepend(SPACE)]
-            library.pre_tokenizer = pre_tokenizers.Split(Regex(word_pattern(SPACE)), behavior="isolated")
-            library.decoder = decoders.Sequence(
-                [decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-            )
+            words = tokenizer.library.pre_tokenizer
+            if marked:  # normalisers, which see what stands between marks, do not know what is first in a text
+                spaces = pre_tokenizers.Metaspace(SPACE, prepend_scheme="first", split=False)
+                library.pre_tokenizer = pre_tokenizers.Sequence([spaces, words])
+            else:
+                first += [normalizers.Replace(" ", SPACE), normalizers.Prepend(SPACE)]
+                library.pre_tokenizer = words
+            joined = [decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+            library.decoder = decoders.Sequence(joined)
         case CharacterTokenizer():
-            library = _of_words(tokenizer, Regex(r"[\s\S]"), "isolated")
+            library = _of_words(tokenizer, pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated"))
             library.decoder = decoders.Fuse()
         case WhitespaceTokenizer():
-            library = _of_words(tokenizer, Regex(SPACES), "removed")
+            library = _of_words(tokenizer, pre_tokenizers.Split(Regex(SPACES), "removed"))
+        case WordTokenizer():
+            library = _of_words(tokenizer, pre_tokenizers.Split(Regex(WORDS), "removed", invert=True))
         case _:
-            raise UserError(
-                f"a tokeniser of kind {tokenizer.kind!r} cannot be written as a {TOKENIZER}: the library lacks its "
-                "rule of what words are: train with text.kind bpe, unigram, whitespace or characters"
-            )
+            raise UserError(f"a tokeniser of kind {tokenizer.kind!r} cannot be written as a {TOKENIZER}")
     if first:
         library.normalizer = normalizers.Sequence(first)
     return library
 
 
-def _of_words(tokenizer: CharacterTokenizer | WhitespaceTokenizer, pattern: Regex, behavior: str) -> LibraryTokenizer:
+def _of_words(tokenizer: VocabularyTokenizer, split: pre_tokenizers.PreTokenizer) -> LibraryTokenizer:
     words = {word: id for id, word in enumerate([*SPECIALS, *tokenizer.vocabulary.ordinary])}
     library = LibraryTokenizer(models.WordLevel(words, unk_token=SPECIALS[UNK]))
-    library.pre_tokenizer = pre_tokenizers.Split(pattern, behavior=behavior)
+    library.pre_tokenizer = split
     return library
