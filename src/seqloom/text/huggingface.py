@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
 
@@ -161,17 +162,22 @@ class HuggingFaceTokenizer(Tokenizer):
 
 def as_library(text: str) -> LibraryTokenizer:
     """The library's tokeniser of a document; a ValueError where it describes none. Nothing is cut off or filled up."""
-    try:
+    with library_errors():
         library = LibraryTokenizer.from_str(text)
         library.no_truncation()
         library.no_padding()
-    except Exception as error:
-        raise ValueError(str(error)) from None
-    except BaseException as error:  # the library's panics are no exceptions
-        if type(error).__name__ != "PanicException":
+        return library
+
+
+@contextmanager
+def library_errors() -> Iterator[None]:
+    """Whatever the library says against a document is a ValueError of one line."""
+    try:
+        yield
+    except BaseException as error:  # its panics are no exceptions
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise ValueError(str(error)) from None
-    return library
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 def check_ids(library: LibraryTokenizer, text: str, rows: int) -> None:

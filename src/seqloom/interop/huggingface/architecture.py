@@ -4,6 +4,7 @@ from left to right and from right to left, so that reading and writing cannot di
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,7 @@ class Key:
     def read(self, theirs: Values) -> Values:
         """Our keys and their values."""
         name = _names(self.theirs)[0]
-        value = theirs.get(name)
+        value: Any = theirs.get(name)
         if value is None:
             value = self.usual(theirs) if callable(self.usual) else self.usual
         if self.values is not None:
@@ -49,6 +50,8 @@ class Key:
                 listed = ", ".join(json.dumps(each) for each in self.values)
                 raise DataError(f"{name} is {shown(value)}, and seqloom knows {listed}")
             value = self.values[known[0]]
+        elif not isinstance(value, int | float) or not math.isfinite(value):
+            raise DataError(f"{name} is {shown(value)}, and must be a number, or true or false")
         return {self.ours: value} if isinstance(self.ours, str) else dict(zip(self.ours, value, strict=True))
 
     def write(self, ours: Values) -> Values:
@@ -288,18 +291,19 @@ class Architecture:
         except ValidationError as error:
             raise DataError(f"{where}: {self._told(error)}") from None
         except (TypeError, ArithmeticError):
-            raise DataError(f"{where}: a size of the model is no number") from None
+            raise DataError(f"{where}: a size of the model is 0, or no number") from None
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
 
     def _told(self, error: ValidationError) -> str:
         """What is wrong with a configuration, by the names that theirs has."""
-        first = error.errors()[0]
-        parts = [str(part) for part in first["loc"]]
-        names = {".".join(parts[begin:end]) for begin in range(len(parts)) for end in range(begin, len(parts) + 1)}
-        key = next((key for key in self.keys if names & set(_names(key.ours))), None)
-        name = _names(key.theirs)[0] if key else ".".join(parts) or "the model"
-        return f"{name} is {shown(first['input'])}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        mistakes = error.errors()
+        for mistake in mistakes:
+            for key in self.keys:
+                if any(_leads_to(mistake["loc"], name) for name in _names(key.ours)):
+                    said = mistake["msg"]
+                    return f"{_names(key.theirs)[0]} is {shown(mistake['input'])}: {said[:1].lower()}{said[1:]}"
+        return mistakes[0]["msg"].removeprefix("Value error, ")
 
     def mismatches(self, model: ModelPart, words: Values) -> list[str]:
         """The values of ours that this architecture cannot have; `words`: as above."""
@@ -395,6 +399,13 @@ def named(architectures: Sequence[Architecture], model_type: Any, where: Path) -
 
 def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else names
+
+
+def _leads_to(place: Sequence[Any], name: str) -> bool:
+    """Whether a mistake at this place is one of a dotted key; between its parts stand kinds (`features`, `transformer`,
+    `size`)."""
+    parts = name.split(".")
+    return place[-1:] == (parts[-1],) and [part for part in place if part in parts] == parts
 
 
 def _said(names: Sequence[str], value: Any) -> str:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from seqloom.errors import DataError, UserError, quoted
 from seqloom.interop.huggingface.folder import MAKE_FAST, TOKENIZER, TOKENIZER_CONFIG, Folder
 from seqloom.text.characters import CharacterTokenizer
-from seqloom.text.huggingface import HuggingFaceTokenizer, as_library, check_ids
+from seqloom.text.huggingface import HuggingFaceTokenizer, as_library, check_ids, library_errors
 from seqloom.text.marks import MarkedTokenizer
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS, UNK
 from seqloom.text.subwords import SPACE, BpeTokenizer, UnigramTokenizer
@@ -97,7 +97,8 @@ def of_words(tokenizer: Tokenizer) -> dict[str, Any]:
 
 def _around(library: LibraryTokenizer) -> tuple[list[int], list[int]]:
     """What the library puts before and after every text."""
-    encoding = library.encode(TRIED)
+    with library_errors():
+        encoding = library.encode(TRIED)
     real = [place for place, added in enumerate(encoding.special_tokens_mask) if not added]
     first, last = (real[0], real[-1] + 1) if real else (len(encoding.ids), len(encoding.ids))
     return encoding.ids[:first], encoding.ids[last:]
