@@ -110,6 +110,22 @@ def llama(**options: Any) -> tuple[Any, Tokenizer]:
     return shaken(transformers.LlamaForCausalLM(config)), tokenizer
 
 
+def mistral(**options: Any) -> tuple[Any, Tokenizer]:
+    """A Llama by another name, where it has no window."""
+    tokenizer = llama()[1]
+    config = transformers.MistralConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        **{"sliding_window": None, **options},
+    )
+    return shaken(transformers.MistralForCausalLM(config)), tokenizer
+
+
 def bert(relation: bool = False) -> tuple[Any, Tokenizer]:
     tokenizer = between(word_pieces(), "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
     config = transformers.BertConfig(
@@ -159,6 +175,7 @@ def bart(**options: Any) -> tuple[Any, Tokenizer]:
 MODELS: dict[str, Callable[[], tuple[Any, Tokenizer]]] = {
     "gpt2": gpt2,
     "llama": llama,
+    "mistral": mistral,
     "t5": t5,
     "t5-1.1": t5_later,
     "marian": marian,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from huggingface_models import MODELS, TEXTS, document, saved, transformers
+from huggingface_models import MODELS, TEXTS, document, mistral, saved, transformers
 from huggingface_runs import CLASSES, SHAPES, made, tokenizer_of
 from huggingface_runs import TEXTS as RUN_TEXTS
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from seqloom.errors import DataError
 from seqloom.interop import export_huggingface, import_huggingface
 from seqloom.interop.huggingface.tokenizers import foreign, numbering
 from seqloom.models.seq2seq import Source
@@ -31,6 +33,7 @@ class Known:
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
+        torch.manual_seed(0)
         self.model, self.library = MODELS[name]()
         self.folder = saved(self.model, self.library, path / "theirs")
         self.path = path / "run"
@@ -71,7 +74,7 @@ def logits(run: Any, inputs: list[int], source: list[int] | None = None) -> Tens
     return model.output.scores(features)[0][:, run.tokenizer.ours]
 
 
-@pytest.mark.parametrize("name", LANGUAGE)
+@pytest.mark.parametrize("name", [*LANGUAGE, "mistral"])
 @torch.inference_mode()
 def test_language_models_have_the_logits_of_transformers(name: str, known: Any) -> None:
     one = known(name)
@@ -131,6 +134,16 @@ def test_bert_has_the_logits_of_transformers(name: str, known: Any) -> None:
         tokens = [BOS, *tokenizer.encode(TEXTS[0]), EOS, *tokenizer.encode(TEXTS[1]), EOS]
         relation = model.relation_log_probs(model(torch.tensor([tokens]), segments=torch.tensor([pair.type_ids])))
         torch.testing.assert_close(relation, out.seq_relationship_logits.log_softmax(-1), **CLOSE)
+
+
+def test_a_window_is_refused_also_where_it_is_only_usual(tmp_path: Path) -> None:
+    folder = saved(*mistral(), tmp_path / "theirs")
+    config = document(folder / "config.json")
+    for window in ({"sliding_window": 16}, {}):
+        kept = {key: value for key, value in config.items() if key != "sliding_window"} | window
+        (folder / "config.json").write_text(json.dumps(kept))
+        with pytest.raises(DataError, match="sliding_window is"):
+            import_huggingface(folder, tmp_path / "run")
 
 
 # ------------------------------------------------------------------------------------------------------- generating

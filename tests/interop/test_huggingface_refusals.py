@@ -106,6 +106,7 @@ def left_in(run: Path) -> list[str]:
         ("bert", {"is_decoder": True}, "is_decoder is True"),
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ("bert", {"type_vocab_size": 3}, "type_vocab_size is 3"),
+        ("bert", {"max_position_embeddings": 2}, "has the shape [48, 16]"),
         ("t5", {"feed_forward_proj": "gated-tanh"}, "feed_forward_proj is 'gated-tanh'"),
         ("t5", {"relative_attention_num_buckets": 2}, "relative_attention_num_buckets is 2"),
         ("t5", {"d_ff": 30}, "has the shape [64, 16], and by config.json it should be [30, 16]"),
@@ -338,7 +339,10 @@ ROTARY = {"size": 16, "heads": 2, "positions": "rotary"}
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ({"features": {"kind": "lstm", "size": 16}}, "features.kind=lstm (needed: model.features.kind=transformer)"),
+        (
+            {"features": {"kind": "lstm", "size": 16}},
+            "gpt2, but for model.features.kind=lstm (needed: ",
+        ),
         ({"features": GPT | {"gated": True}, "output": PLAIN}, "gpt2, but for model.features.gated=true"),
         ({"features": GPT}, "gpt2, but for model.output.bias=true (needed: model.output.bias=false)"),
         ({"features": GPT, "output": PLAIN | {"cap": 30.0}}, "gpt2, but for model.output.cap=30.0"),

@@ -329,16 +329,15 @@ class Architecture:
         ours = filled(model)
         theirs: Values = {}
         wrong: list[str] = []
-        for name, value in self.ours.items():
-            if name not in ours:
-                wrong.append(str(Mismatch(f"no model.{name}", f"model.{name}={value}")))
-            elif not callable(value) and ours[name] != value:
-                wrong.append(str(Mismatch(_said([name], ours[name]), _said([name], value))))
-        if wrong:  # keys that follow from others may not even be there
-            return {}, wrong
-        for name, value in self.ours.items():
-            if callable(value) and not name.endswith(".dropout") and ours[name] != value(ours):
-                wrong.append(str(Mismatch(_said([name], ours[name]), _said([name], value(ours)))))
+        kinds = {name: value for name, value in self.ours.items() if name.endswith(".kind")}
+        others = {name: value for name, value in self.ours.items() if not name.endswith((".kind", ".dropout"))}
+        for required in (kinds, others):
+            if wrong:  # a layer of another kind has other keys
+                return {}, wrong
+            for name, value in required.items():
+                wanted = value(ours) if callable(value) else value
+                if ours[name] != wanted:
+                    wrong.append(str(Mismatch(_said([name], ours[name]), _said([name], wanted))))
         for key in self.keys:
             try:
                 theirs |= key.write(ours)

@@ -25,6 +25,8 @@ from seqloom.interop.huggingface.folder import Weights
 from seqloom.text.special import BOS, EOS, PAD
 
 BASE = 10000.0
+MISTRAL = {"sliding_window": 4096, "num_key_value_heads": 8, "intermediate_size": 14336}
+MISTRAL |= {"max_position_embeddings": 4096 * 32}
 
 
 def weights(config: Any, words: Words) -> list[Weight]:
@@ -49,7 +51,10 @@ def weights(config: Any, words: Words) -> list[Weight]:
 
 
 def with_base(theirs: Values, _: Weights) -> Values:
-    """What turns positions stands in one object since transformers 5, and stood among the other keys before."""
+    """What turns positions stands in one object since transformers 5, and stood among the other keys before; and
+    Mistral has other usual values."""
+    if theirs["model_type"] == "mistral":
+        theirs = MISTRAL | theirs
     turning = theirs.get("rope_parameters") or theirs.get("rope_scaling") or {}
     if not isinstance(turning, dict):
         raise DataError(f"rope_parameters is {shown(turning)}, and must be an object")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from seqloom.config import RunConfig
@@ -17,7 +18,7 @@ from seqloom.config.schema.outputs import SoftmaxOutput
 from seqloom.config.schema.text import RunText
 from seqloom.data.masking import MASK
 from seqloom.errors import DataError, UserError, shown
-from seqloom.files import atomic_folder, write_json, write_text
+from seqloom.files import atomic_file, atomic_folder, write_json, write_text
 from seqloom.interop.huggingface.architecture import Architecture, Values, Weight, Words, named
 from seqloom.interop.huggingface.bert import BERT
 from seqloom.interop.huggingface.folder import (
@@ -65,12 +66,12 @@ def import_huggingface(path: str | Path, out: str | Path) -> Trained:
     folder = Folder(path)
     model, tokenizer, weights = read_model(folder)
     kind = kind_named(model.kind)
-    config = RunConfig(
-        description=f"read from {folder.path.resolve().name}",
-        text=RunText(path=str(out)),
-        data=_data(model, path),
-        model=model,
-    )
+    description, text = f"read from {folder.path.resolve().name}", RunText(path=str(out))
+    try:
+        config = RunConfig(description=description, text=text, data=_data(model, path), model=model)
+    except ValidationError as error:
+        said = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise DataError(f"{folder.path / CONFIG}: no run can have this model, since {said}") from None
     assets = kind.assets(tokenizer=tokenizer, output=_layout(tokenizer))
     return write_run(out, config, assets, lambda file: save_tensors(weights, file))
 
@@ -180,7 +181,8 @@ def export_huggingface(run: str | Path, out: str | Path) -> None:
     symbols = _symbols(tokenizer, model.kind)
     words = {"vocab_size": int(numbering(tokenizer).max()) + 1, **architecture.write_symbols(symbols)}
     with atomic_folder(out) as folder:
-        save_tensors(tensors, folder / WEIGHTS, {"format": "pt"})
+        with atomic_file(folder / WEIGHTS) as file:  # for all to read, as the other files are
+            save_tensors(tensors, file, {"format": "pt"})
         write_json(folder / CONFIG, architecture.write_config(model) | words)
         write_text(folder / TOKENIZER, text)
         write_json(folder / TOKENIZER_CONFIG, _tokenizer_config(text, symbols, model.kind))
