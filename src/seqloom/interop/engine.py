@@ -168,8 +168,8 @@ def _options(decoding: Decoding, limits: Limits) -> dict[str, Any]:
             raise UserError(f"the engine {NAME} has no {name}={value}; decode without --engine")
     if decoding.strategy == "greedy" and decoding.n_best > 1:
         raise UserError("greedy search has one result (so has temperature 0); use --strategy beam or sample")
-    if decoding.strategy == "beam" and decoding.n_best > decoding.beam:
-        raise UserError(f"n_best must be between 1 and the beam's width ({decoding.beam}), not {decoding.n_best}")
+    if decoding.strategy == "beam" and decoding.n_best > decoding.width:
+        raise UserError(f"n_best must be between 1 and the beam's width ({decoding.width}), not {decoding.n_best}")
     options: dict[str, Any] = {
         "max_batch_size": TOGETHER,
         "max_length": limits.max_length,
@@ -181,7 +181,7 @@ def _options(decoding: Decoding, limits: Limits) -> dict[str, Any]:
         "beam_size": 1,
     }
     if decoding.strategy == "beam":
-        searched = {"beam_size": decoding.beam, "num_hypotheses": decoding.beam}
+        searched = {"beam_size": decoding.width, "num_hypotheses": decoding.width}
         return options | searched | {"length_penalty": decoding.length_penalty}
     if decoding.strategy == "sample":
         drawn = {
@@ -253,10 +253,11 @@ class FastTranslator(Translates):
         rerank: Sequence[tuple[Any, float]] = (),
         prefixes: str | Sequence[str] = "",
         attention: bool = False,
+        task: str | None = None,
     ) -> list[list[Generated]]:
         """As without the engine; samples as above. Sources of similar lengths are decoded together. The engine reads no
         source without words: we do."""
-        _refuse(fuse=bool(fuse), attention=attention)
+        _refuse(fuse=bool(fuse), attention=attention, task=task is not None)
         chosen = decoding or Decoding()
         chosen = replace(chosen, strategy=chosen.strategy or "beam")
         sources = [self.trained.recent(source) for source in listed(prompts)]

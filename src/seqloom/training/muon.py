@@ -51,7 +51,7 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        parts: dict[nn.Parameter, Parts],
+        parts: dict[Tensor, Parts],
         groups: Sequence[dict[str, Any]],
         lr: float,
         weight_decay: float = 0.0,
@@ -140,7 +140,7 @@ def newton_schulz(matrices: Tensor) -> Tensor:
     return found
 
 
-def hidden_matrices(model: nn.Module) -> dict[nn.Parameter, Parts]:
+def hidden_matrices(model: nn.Module) -> dict[Tensor, Parts]:
     """The matrices between embedding and output layer, each with its parts: linear maps, gates of recurrent layers.
 
     Output layers keep theirs to themselves, and what a model itself maps linearly (a classifier's scores) is one.
@@ -148,7 +148,7 @@ def hidden_matrices(model: nn.Module) -> dict[nn.Parameter, Parts]:
     heads: list[nn.Module] = [each for each in model.modules() if isinstance(each, OutputLayer)]
     heads += [each for network in model.modules() if isinstance(network, Network) for each in _linear(network)]
     outside = {parameter for head in heads for parameter in head.parameters()}
-    found: dict[nn.Parameter, Parts] = {}
+    found: dict[Tensor, Parts] = {}
     for module in model.modules():
         for matrix, parts in _matrices(module):
             if matrix not in outside and matrix not in found:
@@ -156,7 +156,7 @@ def hidden_matrices(model: nn.Module) -> dict[nn.Parameter, Parts]:
     return found
 
 
-def _matrices(module: nn.Module) -> Iterator[tuple[nn.Parameter, Parts]]:
+def _matrices(module: nn.Module) -> Iterator[tuple[Tensor, Parts]]:
     """The matrices that are a module's own; layers that hold several in one come before the linear maps in them."""
     match module:
         case SelfAttention() | PositionWise():

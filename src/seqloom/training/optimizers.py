@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from seqloom.config.schema.training import OptimizerConfig, ScheduleConfig
@@ -28,7 +28,9 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
         others = [parameter for parameter in model.parameters() if parameter not in hidden]
         matrices = [group | {"hidden": True} for group in _groups(model, hidden, config, rate)]
         rest = [group | {"hidden": False} for group in _groups(model, others, config, config.other_rate or rate)]
-        return Muon(hidden, matrices + rest, rate, momentum=MOMENTUM if momentum is None else momentum, betas=config.betas)
+        return Muon(
+            hidden, matrices + rest, rate, momentum=MOMENTUM if momentum is None else momentum, betas=config.betas
+        )
     groups = _groups(model, model.parameters(), config, rate)
     match config.kind:
         case "adamw":
@@ -44,16 +46,16 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
 
 
 def _groups(
-    model: nn.Module, parameters: Iterable[nn.Parameter], config: OptimizerConfig, rate: float
+    model: nn.Module, parameters: Iterable[Tensor], config: OptimizerConfig, rate: float
 ) -> list[dict[str, Any]]:
     """Parameters of a model in groups, by their learning rate and by whether they are decayed."""
-    factors = {
-        parameter: float(module.rate_factor)
+    factors: dict[Tensor, Any] = {
+        parameter: module.rate_factor
         for module in model.modules()
         if hasattr(module, "rate_factor")
         for parameter in module.parameters()
     }
-    alike: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    alike: dict[tuple[float, bool], list[Tensor]] = {}
     for parameter in parameters:
         alike.setdefault((factors.get(parameter, 1.0), parameter.dim() >= 2), []).append(parameter)
     return [
