@@ -27,9 +27,15 @@ class Ensemble:
         if len(set(sizes)) > 1:
             raise ConfigError(f"these models have vocabularies of different sizes ({', '.join(map(str, sizes))})")
         self.vocabulary_size = sizes[0]
+        self.together: int = max(getattr(model, "together", 1) for model in self.models)
         processor = torch.device("cpu")
         self._devices = [getattr(model, "device", processor) for model in self.models]
         self.device = next((device for device in self._devices if device != processor), processor)
+
+    @property
+    def joins(self) -> bool:
+        """Whether rows may stand at places of their own, in every model."""
+        return all(getattr(model, "joins", False) for model in self.models)
 
     def start(self, size: int, source: Any = None) -> State:
         """The state of `size` sequences before anything was read; a model that needs no source ignores it."""

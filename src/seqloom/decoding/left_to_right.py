@@ -14,6 +14,7 @@ from seqloom.decoding.limits import IMPOSSIBLE, Limits
 from seqloom.decoding.messages import Message, steps_behind
 from seqloom.decoding.prompts import Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
+from seqloom.decoding.rows import steady
 from seqloom.decoding.sampling import Chooser
 from seqloom.decoding.top import refuse_nan
 from seqloom.errors import ConfigError
@@ -89,6 +90,7 @@ def stream(
         raise ConfigError(f"samples must be at least 1, not {samples}")
     if not prompts:
         return
+    model = steady(model)
     log_probs, state, forced = read_prompts(model, prompts, source)
     device = log_probs.device
     if samples > 1:

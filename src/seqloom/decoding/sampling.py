@@ -51,7 +51,8 @@ class Sampler:
     """Draw from the so many most probable tokens."""
     top_p: float | None = None
     """Draw from the smallest set of most probable tokens whose probabilities add up to this, or more."""
-    seed: int = 0
+    seed: int | tuple[int, ...] = 0
+    """One for all sequences, or one for each row."""
 
     def __post_init__(self) -> None:
         if self.temperature == 0:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 
-def uniforms(seed: int, sequences: Tensor, steps: Tensor) -> Tensor:
+def uniforms(seed: int | Sequence[int], sequences: Tensor, steps: Tensor) -> Tensor:
     """One number in (0, 1) for each (seed, sequence, step); float64, of the shape that the two tensors broadcast to.
+    There may be a seed for each sequence.
 
     The three integers go one after the other through the mixing function of SplitMix64 (Steele, Lea & Flood 2014).
     The 52 highest bits, and half a unit, keep the number away from 0 and 1.
     """
-    bits = _mix(torch.full_like(sequences, _signed(seed)))
+    seeds = [seed] if isinstance(seed, int) else seed
+    bits = _mix(torch.tensor([_signed(each) for each in seeds], device=sequences.device).expand_as(sequences))
     bits = _mix(bits + sequences)
     bits = _mix(bits + steps)
     return (_shift(bits, 12).double() + 0.5) * 2.0**-52

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from seqloom.config import RunConfig
 from seqloom.config.schema.data import PairData, PairFiles
@@ -40,16 +41,16 @@ from seqloom.runs.assets import Assets
 from seqloom.runs.conditional_model import Comparison, Draft, HeldOut, Search, TrainedConditional, validated
 from seqloom.runs.contests import PairContest
 from seqloom.runs.evaluation import KnowledgeEvaluation
-from seqloom.runs.generation import Decoding, Generated, check_same_tokens
+from seqloom.runs.generation import Beginning, Decoding, Generated, check_same_tokens
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import Weighted, language_model, listed, reranked
 from seqloom.runs.learning import every, learning
 from seqloom.runs.neural_words import start_embedding, word_layout
 from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Scores, Translates
+from seqloom.runs.trained import Scores, Translates, WritesStepwise
 from seqloom.text import open_words
-from seqloom.text.special import EOS, SPECIALS, UNK
+from seqloom.text.special import EOS, PAD, SPECIALS, UNK
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.randomness import seeded
 
@@ -81,7 +82,7 @@ class Translation(Generated):
     """Where the model looked for each of its tokens, when asked for."""
 
 
-class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
+class TrainedSeq2Seq(TrainedConditional, Translates, WritesStepwise, Scores):
     """A sequence-to-sequence model with its tokenisers: sources in, targets and numbers out."""
 
     model: Seq2Seq
@@ -163,7 +164,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
         search = Search(
             self.model,
             self._fused(fuse),
-            lambda numbers: Source(*padded(encoded, numbers), self._codes(first + numbers, decoding)),
+            lambda numbers: self._source(encoded, numbers, self._codes(first + numbers, decoding)),
             self._prefixes(prefixes, len(sources)),
             decoding,
             first,
@@ -195,6 +196,31 @@ class TrainedSeq2Seq(TrainedConditional, Translates, Scores):
     def translate(self, sources: str | Sequence[str], **options: Any) -> list[str]:
         """The best target of each source, as text."""
         return [several[0].text for several in self.generate(sources, **options)]
+
+    def beginning(
+        self, text: str | Sequence[int], decoding: Decoding | None = None, number: int = 0, prefix: str = ""
+    ) -> Beginning:
+        """The target of a source."""
+        if not isinstance(text, str):
+            raise UserError(f"{self.path} reads sources as text, not as tokens")
+        decoding = decoding or Decoding()
+        decoding = replace(decoding, strategy=decoding.strategy or "beam")
+        encoded, (words,) = self._encode([self._recent(text)])
+        only = np.zeros(1, np.int64)
+        source = self._source(encoded, only, self._codes(only + number, decoding))
+        ((_, longest),) = self._batches(encoded, decoding)
+        varies = source.codes is not None
+        writer = open_words.Opened(self.target_tokenizer, words)
+        (begin,) = self._prefixes(prefix, 1)
+        return Beginning(self.steps, begin, source, decoding, decoding.limits(longest), writer, True, varies)
+
+    @staticmethod
+    def _source(encoded: Ragged, numbers: Numbers, codes: Tensor | None) -> Source:
+        """Sources of similar lengths as the model reads them: all as wide as their class, so that what comes out for
+        one depends on no other, to the bit."""
+        tokens, lengths = padded(encoded, numbers)
+        wider = -tokens.size(1) % LENGTH_CLASS
+        return Source(F.pad(tokens, (0, wider), value=PAD), lengths, codes)
 
     def _codes(self, numbers: Numbers, decoding: Decoding) -> Tensor | None:
         """The codes of the samples of these numbers within a job; a search has none, and takes the prior's mean."""

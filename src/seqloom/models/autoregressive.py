@@ -28,6 +28,14 @@ class Autoregressive(ABC):
     """
 
     vocabulary_size: int
+    together: int = 4
+    """Steps of a multiple of so many rows give each row the same numbers, to the bit: products of fewer rows take other
+    kernels of the library, which add up in another order."""
+
+    @property
+    def joins(self) -> bool:
+        """Whether rows may stand at places of their own, so that sequences join others that are being written."""
+        return False
 
     @abstractmethod
     def start(self, size: int, source: Any = None) -> State:

@@ -100,6 +100,10 @@ class Conditional(Network, Autoregressive):
         """Whether the decoder takes word after word even when all are known."""
         return self.decoder.sequential
 
+    @property
+    def joins(self) -> bool:
+        return self.decoder.joins
+
     def predictions(self, state: State, tokens: Tensor) -> Iterator[Tensor]:
         """log p(next | source, all read so far) [batch, vocabulary] after each of tokens [batch, time]."""
         reading, _ = self(tokens, state)

@@ -90,6 +90,10 @@ class Elmo(Network, Autoregressive):
 
     # --------------------------------------------------------------------------------- forwards, by the step protocol
 
+    @property
+    def joins(self) -> bool:
+        return self.spelling is None  # else each step spells the distinct words of all rows, however many these are
+
     def start(self, size: int, source: Any = None) -> State:
         """The state of `size` sequences before anything was read."""
         return self.ahead.start(size, next(self.parameters()))

@@ -33,6 +33,10 @@ class Interpolation(Autoregressive):
         self._ensemble = Ensemble(self.models)
         self.vocabulary_size = self._ensemble.vocabulary_size
 
+    @property
+    def joins(self) -> bool:
+        return self._ensemble.joins
+
     def start(self, size: int, source: Any = None) -> State:
         """The state of `size` sequences before anything was read."""
         return self._ensemble.start(size, source)

@@ -52,6 +52,10 @@ class LanguageModel(Network, Autoregressive):
         """Whether the network takes word after word even when all are known."""
         return self.features.sequential
 
+    @property
+    def joins(self) -> bool:
+        return self.features.joins
+
     def predictions(self, state: State, tokens: Tensor) -> Iterator[Tensor]:
         """log p(next | all read so far) [batch, vocabulary] after each of tokens [batch, time]."""
         features, _ = self(tokens, state)

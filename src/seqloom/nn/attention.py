@@ -10,7 +10,7 @@ from seqloom.config.schema.transformer import TransformerShape
 from seqloom.nn.dropout import drop_values
 from seqloom.nn.kernels import available
 from seqloom.nn.norms import make_norm
-from seqloom.nn.state import History, Position, found
+from seqloom.nn.state import History, Position, by_row, found, places_from
 
 LONGEST_WRITTEN_OUT = 256
 """Keys up to which attention written out beats the library's kernel on the CPU."""
@@ -120,7 +120,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, c
             from seqloom.nn.kernels.window import attend_window
 
             return attend_window(queries, keys, values, visible, causal, dropout)
-    if _gains_written_out(queries, keys, dropout):
+    if _gains_written_out(queries, keys, mask, dropout):
         return _attend_written_out(queries, keys, values, mask, causal, dropout)
     return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, is_causal=causal)
 
@@ -151,7 +151,7 @@ def attend_history(
     return attend(queries, past_keys, past_values, mask, False, 0.0)
 
 
-def _gains_written_out(queries: Tensor, keys: Tensor, dropout: float) -> bool:
+def _gains_written_out(queries: Tensor, keys: Tensor, mask: Tensor | None, dropout: float) -> bool:
     if torch.compiler.is_exporting():  # for engines that have kernels of their own, and for any shape
         return True
     time, length, size = queries.size(-2), keys.size(-2), keys.size(-1)
@@ -159,6 +159,8 @@ def _gains_written_out(queries: Tensor, keys: Tensor, dropout: float) -> bool:
         return not torch.is_grad_enabled() and time <= FEW_QUERIES and length <= LONGEST_WRITTEN_OUT
     if dropout > 0.0:
         return True
+    if time == 1 and mask is not None and mask.dim() == 4:  # a step of rows that see keys of their own
+        return True  # for the kernel divides keys among threads by the number of rows, which its sums would tell of
     return time * length * size >= SMALLEST_WRITTEN_OUT and length <= LONGEST_WRITTEN_OUT
 
 
@@ -195,6 +197,7 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 def causal_mask(start: Position, time: int, length: int, device: torch.device) -> Tensor:
-    """Which of `length` keys the positions start, ..., start + time - 1 may see: [time, length], True for yes."""
-    keys = torch.arange(length, device=device)
-    return keys <= start + torch.arange(time, device=device)[:, None]
+    """Which of `length` keys the positions start, ..., start + time - 1 may see: [time, length], or [rows, 1, time,
+    length] where rows stand at places of their own; True for yes."""
+    seen = torch.arange(length, device=device) <= places_from(start, time, device).unsqueeze(-1)
+    return seen.unsqueeze(1) if by_row(start) else seen

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.nn.attention import attend
 from seqloom.nn.cache import extend, reserve, valid
 from seqloom.nn.features import FeatureLayer
-from seqloom.nn.state import State
+from seqloom.nn.state import State, by_row, places_from
 
 
 class Average(FeatureLayer):
@@ -16,6 +17,8 @@ class Average(FeatureLayer):
 
     The state holds the sum; the number of summands is the state's position.
     """
+
+    joins = True
 
     def __init__(self, input_size: int) -> None:
         super().__init__()
@@ -27,7 +30,7 @@ class Average(FeatureLayer):
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         end = state.position + inputs.size(1)
         sums = inputs.cumsum(1) + state["sum"].unsqueeze(1)
-        counts = state.position + torch.arange(1, inputs.size(1) + 1, device=inputs.device, dtype=inputs.dtype)
+        counts = 1 + places_from(state.position, inputs.size(1), inputs.device, inputs.dtype)
         return sums / counts.unsqueeze(-1), State({"sum": sums[:, -1]}, end)
 
 
@@ -37,6 +40,8 @@ class AttentionAverage(FeatureLayer):
     α = softmax over i of q(e_t)·k(e_i) / √d - softplus(decay) · (t - i), with linear maps q, k and a learned scalar
     decay (a linear penalty on distance, as in Press et al. 2022, https://arxiv.org/abs/2108.12409).
     """
+
+    joins = True
 
     def __init__(self, input_size: int) -> None:
         super().__init__()
@@ -53,13 +58,16 @@ class AttentionAverage(FeatureLayer):
         keys = extend(state["keys"], self.key(inputs), begin)
         values = extend(state["inputs"], inputs, begin)
         steps = torch.arange(valid(keys, end).size(1), device=inputs.device)
-        distance = (begin + steps[: inputs.size(1), None]) - steps  # [time, steps]
+        distance = places_from(begin, inputs.size(1), inputs.device).unsqueeze(-1) - steps  # [..., time, steps]
         penalty = -F.softplus(self.decay) * distance
         bias = penalty.masked_fill(distance < 0, -torch.inf)
         queries = self.query(inputs)
-        features = F.scaled_dot_product_attention(
-            queries, valid(keys, end), valid(values, end).to(queries.dtype), attn_mask=bias.to(queries.dtype)
-        )
+        past = valid(keys, end), valid(values, end).to(queries.dtype)
+        if by_row(begin):
+            asking, known, seen = (tensor.unsqueeze(1) for tensor in (queries, *past))  # one head
+            features = attend(asking, known, seen, bias.to(queries.dtype).unsqueeze(1), False, 0.0).squeeze(1)
+        else:
+            features = F.scaled_dot_product_attention(queries, *past, attn_mask=bias.to(queries.dtype))
         return features, State({"keys": keys, "inputs": values}, end)
 
     def reserve(self, state: State, steps: int) -> State:

@@ -6,17 +6,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seqloom.nn.state import History, Position, State
+from seqloom.nn.state import History, Position, State, by_row
 
 ROOM = 8  # steps that a cache has room for, at least, when it grows
+STRETCH = 128  # steps by which it grows where rows stand at places of their own
 
 
 def extend(cache: Tensor, new: Tensor, position: Position) -> Tensor:
     """cache [..., capacity, size], of which `position` steps are valid, and new [..., time, size] -> the longer cache.
 
     Without gradients the new steps are written in place and a full cache grows by a quarter, so that few steps copy it.
-    With gradients, nothing may be overwritten and the parts are joined anew.
+    With gradients, nothing may be overwritten and the parts are joined anew. Rows at places of their own read one step.
     """
+    if by_row(position):
+        cache = reserve(cache, cache.size(-2), capacity(position))
+        rows = torch.arange(len(cache), device=cache.device)
+        cache.transpose(1, -2)[rows, position] = new.transpose(1, -2).squeeze(1)
+        return cache
     if isinstance(position, Tensor):
         return cache.index_copy_(-2, position.view(1), new)
     if position == 0:
@@ -29,6 +35,12 @@ def extend(cache: Tensor, new: Tensor, position: Position) -> Tensor:
         cache = reserve(cache, position, end + room)
     cache[..., position:end, :] = new
     return cache
+
+
+def capacity(position: Tensor) -> int:
+    """The steps of caches of rows that stand at these places, and read one more: enough for the farthest of them, in
+    whole stretches. So what a row computes does not depend on others of its stretch."""
+    return (int(position.max()) // STRETCH + 1) * STRETCH
 
 
 def valid(cache: Tensor, end: Position) -> Tensor:

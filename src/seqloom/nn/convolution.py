@@ -40,6 +40,7 @@ class Convolution(FeatureLayer):
     """
 
     carries = True
+    joins = True
 
     def __init__(self, config: ConvolutionFeatures, input_size: int) -> None:
         super().__init__()

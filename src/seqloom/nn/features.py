@@ -22,6 +22,8 @@ class FeatureLayer(nn.Module, ABC):
     and those that see a fixed number of recent words."""
     sequential: bool = False
     """Whether it takes word after word even when all are known: recurrent networks do."""
+    joins: bool = False
+    """Whether it can go on with rows that stand at places of their own, one word at a time: see `State.alone`."""
 
     @abstractmethod
     def start(self, size: int, like: Tensor) -> State:

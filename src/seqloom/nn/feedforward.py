@@ -20,6 +20,7 @@ class FeedForward(FeatureLayer):
     """
 
     carries = True
+    joins = True
 
     def __init__(self, config: FeedForwardFeatures, input_size: int) -> None:
         super().__init__()

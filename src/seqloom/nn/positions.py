@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from seqloom.config.schema.seq2seq import ConvolutionShape
 from seqloom.config.schema.transformer import WordTransformer
 from seqloom.errors import UserError
-from seqloom.nn.state import Position
+from seqloom.nn.state import Position, by_row, places_from
 
 
 class Positions(nn.Module):
@@ -30,7 +30,7 @@ class Positions(nn.Module):
 
     def bias(self, start: Position, time: int, length: int, like: Tensor) -> Tensor | None:
         """What is added to the scores of queries start, ..., start + time - 1 with the first `length` keys:
-        [heads, time, length]."""
+        [heads, time, length], or [rows, heads, time, length]."""
         return None
 
 
@@ -53,20 +53,20 @@ class SinusoidalPositions(Positions):
         return inputs * math.sqrt(self.size) + waves[places]
 
     def waves(self, start: Position, time: int, like: Tensor) -> Tensor:
-        """PE for positions start, start + 1, ...: [time, size]."""
+        """PE for positions start, start + 1, ...: [time, size], or [rows, time, size]."""
         angles = _angles(start, time, self.size, like.device)
-        return self.arranged(angles.sin(), angles.cos())[:, : self.size].to(like.dtype)
+        return self.arranged(angles.sin(), angles.cos())[..., : self.size].to(like.dtype)
 
     def arranged(self, sines: Tensor, cosines: Tensor) -> Tensor:
-        """Sines and cosines [time, ⌈size / 2⌉] in the order of PE."""
-        return torch.stack([sines, cosines], dim=-1).flatten(1)
+        """Sines and cosines [..., ⌈size / 2⌉] in the order of PE."""
+        return torch.stack([sines, cosines], dim=-1).flatten(-2)
 
 
 class HalvedPositions(SinusoidalPositions):
     """The same waves in another order: all sines, then all cosines (Marian: Junczys-Dowmunt et al. 2018)."""
 
     def arranged(self, sines: Tensor, cosines: Tensor) -> Tensor:
-        return torch.cat([sines, cosines], dim=1)
+        return torch.cat([sines, cosines], dim=-1)
 
 
 class LearnedPositions(Positions):
@@ -79,6 +79,9 @@ class LearnedPositions(Positions):
         nn.init.normal_(self.weight, std=0.02)
 
     def embed(self, inputs: Tensor, start: Position) -> Tensor:
+        if by_row(start):
+            self._check(int(start.max()) + inputs.size(1))
+            return inputs + self.weight[self.first + places_from(start, inputs.size(1), inputs.device)]
         if isinstance(start, Tensor):  # of one step, whose number nobody can check without waiting for it
             return inputs + self.weight.index_select(0, self.first + start.view(1))
         end = start + inputs.size(1)
@@ -111,7 +114,7 @@ class GridPositions(Positions):
             nn.init.normal_(weight, std=size**-0.5)
 
     def embed(self, inputs: Tensor, start: Position) -> Tensor:
-        places = start + torch.arange(inputs.size(1), device=inputs.device)
+        places = places_from(start, inputs.size(1), inputs.device)
         return inputs + self.down[places // self.columns] + self.across[places % self.columns]
 
 
@@ -128,7 +131,9 @@ class RotaryPositions(Positions):
 
     def rotation(self, start: Position, time: int, like: Tensor) -> Tensor:
         angles = _angles(start, time, self.head_size, like.device, self.base)
-        return torch.stack([angles.cos(), angles.sin()]).to(like.dtype)  # [2, time, head_size / 2]
+        if by_row(start):
+            angles = angles.unsqueeze(1)  # the same for all heads
+        return torch.stack([angles.cos(), angles.sin()]).to(like.dtype)  # [2, (rows, 1,) time, head_size / 2]
 
 
 def rotate(vectors: Tensor, rotation: Tensor) -> Tensor:
@@ -162,9 +167,9 @@ class RelativePositions(Positions):
         return torch.where(distance < exact, distance, wide.clamp(max=self.buckets - 1))
 
     def bias(self, start: Position, time: int, length: int, like: Tensor) -> Tensor:
-        steps = torch.arange(max(time, length), device=like.device)
-        distance = (start + steps[:time, None]) - steps[:length]  # [time, length]
-        return self.weight[self.bucket(distance)].permute(2, 0, 1).to(like.dtype)
+        queries, keys = places_from(start, time, like.device), torch.arange(length, device=like.device)
+        distance = queries.unsqueeze(-1) - keys  # [..., time, length]
+        return self.weight[self.bucket(distance)].movedim(-1, -3).to(like.dtype)
 
 
 class TwoSidedPositions(RelativePositions):
@@ -207,7 +212,7 @@ def two_sided_positions(config: WordTransformer) -> Positions:
 
 
 def _angles(start: Position, time: int, size: int, device: torch.device, base: float = 10000.0) -> Tensor:
-    """t · base^(-2i/size) for t = start, start + 1, ... and each pair i: [time, ⌈size / 2⌉], always in float32."""
-    steps = start + torch.arange(time, device=device, dtype=torch.float32)
+    """t · base^(-2i/size) for t = start, start + 1, ... and each pair i: [..., time, ⌈size / 2⌉], always in float32."""
+    steps = places_from(start, time, device, torch.float32)
     pairs = torch.arange(0, size, 2, device=device, dtype=torch.float32)
-    return steps[:, None] * torch.exp(pairs * (-math.log(base) / size))
+    return steps.unsqueeze(-1) * torch.exp(pairs * (-math.log(base) / size))

@@ -134,6 +134,7 @@ class Recurrent(FeatureLayer):
 
     carries = True
     sequential = True
+    joins = True
 
     def __init__(self, config: SomeRecurrentFeatures, input_size: int) -> None:
         super().__init__()

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 Position = int | Tensor
-"""How many tokens were read. A tensor (without dimensions, on the device of the rest) where a step must do the same
-work whatever it is; that step reads one token, and caches have room for it."""
+"""How many tokens were read. A tensor [rows] where rows stand at places of their own. A tensor without dimensions (on
+the device of the rest) where a step must do the same work whatever it is; that step reads one token, and caches have
+room for it."""
+
+
+def by_row(position: Position) -> TypeGuard[Tensor]:
+    """Whether rows stand at places of their own."""
+    return isinstance(position, Tensor) and position.dim() == 1
+
+
+def places_from(position: Position, time: int, device: torch.device, dtype: torch.dtype = torch.long) -> Tensor:
+    """The places position, position + 1, ... of the next `time` tokens: [time], or [rows, time]."""
+    steps = torch.arange(time, device=device, dtype=dtype)
+    return position.unsqueeze(1) + steps if by_row(position) else position + steps
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ def found(cache: Tensor, origins: Tensor) -> Tensor:
 class State(dict[str, Tensor]):
     """Named tensors, batch first: hidden states, key-value caches, windows of recent words.
 
-    All rows stand at the same `position`: the number of tokens read so far.
+    All rows stand at the same `position`, the number of tokens read so far, or each at its own: see `alone`.
 
     Rows may be hypotheses about sources, several for each. What they know of their source (an encoder's memory, its
     keys) is `shared`: tensors with one row per source. Usually every source has equally many rows, one after the other;
@@ -86,6 +100,11 @@ class State(dict[str, Tensor]):
         self.owners = owners
         self.history = history
 
+    @property
+    def rows(self) -> int:
+        """How many sequences there are."""
+        return len(self.history.origins if self.history else next(iter(self.values())))
+
     def after(self, tensors: dict[str, Tensor], tokens: int) -> State:
         """The state of the same rows after reading so many tokens more: new tensors, the same sources."""
         return State(tensors, self.position + tokens, self.shared, self.owners, self.history)
@@ -94,7 +113,8 @@ class State(dict[str, Tensor]):
         """A new state with `change` applied to every tensor."""
         owners = None if self.owners is None else change(self.owners)
         history = self.history and self.history.map(change)
-        return State(_changed(self, change), self.position, _changed(self.shared, change), owners, history)
+        position = change(self.position) if by_row(self.position) else self.position
+        return State(_changed(self, change), position, _changed(self.shared, change), owners, history)
 
     def map_rows(self, change: Callable[[Tensor], Tensor]) -> State:
         """A new state with `change` applied to what rows have of their own."""
@@ -108,8 +128,9 @@ class State(dict[str, Tensor]):
         """
         rows = _changed(self, lambda tensor: tensor.index_select(0, index))
         history = self.history and self.history.reorder(index)
+        position = self.position.index_select(0, index) if by_row(self.position) else self.position
         if not self.shared:
-            return State(rows, self.position, history=history)
+            return State(rows, position, history=history)
         owners = None
         if sources is None:
             sources, owners = self._owners().index_select(0, index).unique(return_inverse=True)
@@ -119,7 +140,53 @@ class State(dict[str, Tensor]):
         shared = self.shared
         if len(sources) < self._sources():
             shared = _changed(shared, lambda tensor: tensor.index_select(0, sources))
-        return State(rows, self.position, shared, owners, history)
+        return State(rows, position, shared, owners, history)
+
+    # ------------------------------------------------------------------------------------- rows that come and go
+
+    def alone(self) -> State:
+        """The same rows, each at a place of its own and with a source of its own: so they can be joined by others.
+
+        Their next step looks at whole caches, and a mask says what of them counts.
+        """
+        state, position = self.apart(), self.position
+        if not by_row(position):
+            device = next(iter(self.values())).device
+            state.position = torch.full((self.rows,), int(position), device=device)
+        return state
+
+    def apart(self) -> State:
+        """The same rows, each with a source of its own."""
+        return State(dict(self), self.position, {name: self.of_rows(name) for name in self.shared})
+
+    @staticmethod
+    def join(states: Sequence[State]) -> State:
+        """The rows of several states of one model, one after the other; all `alone`, or all `apart` and at one place.
+
+        What is shorter in one state than in another is filled up with zeros: the room of caches, and places of sources,
+        where the mask is False then.
+        """
+        first = states[0]
+        rows = {name: _stacked([state[name] for state in states]) for name in first}
+        shared = {name: _stacked([state.shared[name] for state in states]) for name in first.shared}
+        positions = [state.position for state in states]
+        if all(map(by_row, positions)):
+            return State(rows, torch.cat([torch.as_tensor(position) for position in positions]), shared)
+        if len(set(positions)) > 1:
+            raise ValueError("these rows stand at different places, and not each at its own: see `alone`")
+        return State(rows, first.position, shared)
+
+    def put_rows(self, index: Tensor, others: State) -> None:
+        """Write other rows over those of this index, in place; what is shorter is filled up as in `join`."""
+        for mine, theirs in ((self, others), (self.shared, others.shared)):
+            for name, tensor in theirs.items():
+                shape = _largest([mine[name], tensor])
+                mine[name] = _filled(mine[name], shape)
+                mine[name][index] = _filled(tensor, shape)
+        if by_row(self.position) and by_row(others.position):
+            self.position[index] = others.position
+
+    # -------------------------------------------------------------------------------------------------- sources
 
     def of_sources(self, name: str) -> Tensor:
         """A shared tensor: one row per source where every source has as many rows, one after the other (attention folds
@@ -138,8 +205,8 @@ class State(dict[str, Tensor]):
     def _owners(self) -> Tensor:
         if self.owners is not None:
             return self.owners
-        rows = self.history.origins if self.history else next(iter(self.values()))
-        return _in_order(self._sources(), len(rows) // self._sources(), rows.device)
+        device = next(iter(self.shared.values())).device
+        return _in_order(self._sources(), self.rows // self._sources(), device)
 
     def detach(self) -> State:
         """The same values, cut off from the graph that made them (truncated back-propagation through time)."""
@@ -166,6 +233,23 @@ class State(dict[str, Tensor]):
 def _in_order(sources: int, each: int, device: torch.device) -> Tensor:
     """0, 0, ..., 1, 1, ...: the owners of rows of which each source has equally many."""
     return torch.arange(sources, device=device).repeat_interleave(each)
+
+
+def _filled(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    """The tensor with zeros behind what it has, in all dimensions but the first as large as this."""
+    room = [size for wide, now in zip(shape, tensor.shape[1:], strict=True) for size in (wide - now, 0)]
+    return pad(tensor, room[::-1]) if any(room) else tensor
+
+
+def _largest(tensors: Sequence[Tensor]) -> list[int]:
+    """The largest size in each dimension but the first."""
+    return [max(sizes) for sizes in zip(*(tensor.shape[1:] for tensor in tensors), strict=True)]
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """Rows of tensors one after the other, each filled up to the largest."""
+    shape = _largest(tensors)
+    return torch.cat([_filled(tensor, shape) for tensor in tensors])
 
 
 def _changed(tensors: dict[str, Tensor], change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:

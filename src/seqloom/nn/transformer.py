@@ -15,14 +15,14 @@ from torch.nn import functional as F
 from seqloom.config.schema.language import TransformerFeatures
 from seqloom.config.schema.transformer import InnerActivation, TransformerShape
 from seqloom.nn.attention import SelfAttention, attend_history, causal_mask
-from seqloom.nn.cache import extend, valid, with_history
+from seqloom.nn.cache import capacity, extend, valid, with_history
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.layers import Layers, fit_size
 from seqloom.nn.norms import make_norm, make_residual
 from seqloom.nn.positions import Positions, causal_positions, rotate
 from seqloom.nn.starts import start_evenly, start_small
-from seqloom.nn.state import Position, State
+from seqloom.nn.state import Position, State, by_row
 
 
 class SquaredRelu(nn.Module):
@@ -223,6 +223,8 @@ class Transformer(TransformerStack[TransformerLayer], FeatureLayer):
     The state holds that of each layer, `layer{l}.keys` and `layer{l}.values`: see `CachedBlock`.
     """
 
+    joins = True
+
     def __init__(self, config: TransformerFeatures, input_size: int) -> None:
         make_layer = partial(TransformerLayer, config)
         super().__init__(config, fit_size(input_size, config.size), causal_positions(config), make_layer)
@@ -257,11 +259,13 @@ class Transformer(TransformerStack[TransformerLayer], FeatureLayer):
 def causal_view(positions: Positions, state: State, hidden: Tensor) -> View:
     """What the words of hidden [batch, time, size], which come next, may see: those up to themselves.
 
-    Where the position is a tensor, the whole history is seen, and a mask says what of it counts.
+    Where the position is a tensor, the whole history is seen, or whole caches, and a mask says what of it counts.
     """
     time, start = hidden.size(1), state.position
     rotation = positions.rotation(start, time, hidden)
-    if isinstance(start, Tensor):
+    if by_row(start):
+        length = capacity(start)
+    elif isinstance(start, Tensor):
         assert state.history, "a position that is a tensor needs a history: see `reserve`"
         state.history.own(start)
         length = state.history.origins.size(1)

@@ -12,6 +12,7 @@ from seqloom import decoding
 from seqloom.decoding import Limits
 from seqloom.errors import ConfigError, UserError
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.unfolding import Unfolding, Writer
 
 if TYPE_CHECKING:
     from seqloom.decoding.prompts import Prompt
@@ -132,6 +133,46 @@ class Decoding:
         size = self.n_best
         flat = decoding.generate(model, prompts, self.chooser(), limits, source, size, list(numbers))
         return [flat[row : row + size] for row in range(0, len(flat), size)]
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A text that is about to be written token by token, and what that takes."""
+
+    steps: StepModel
+    prompt: list[int]
+    """The tokens that it goes on from."""
+    source: Any
+    """What the model is conditioned on, in the form that its `start` takes."""
+    decoding: Decoding
+    limits: Limits
+    writer: Writer
+    """How tokens become text."""
+    shown: bool
+    """Whether what it goes on from is part of the text: the beginning of a target is, a prompt is not."""
+    varies: bool = False
+    """Whether each sample has a source of its own."""
+
+    def unfolding(self) -> Unfolding:
+        """The text as it is written, piece by piece."""
+        if not self.shown:
+            return Unfolding(self.writer, self.prompt)
+        text = Unfolding(self.writer)
+        text.window += self.prompt
+        return text
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of the tokens that were written."""
+        if self.shown:
+            return self.writer.decode([*self.prompt, *tokens])
+        return text_after(self.writer, self.prompt, tokens)
+
+
+def text_after(writer: Writer, prompt: Sequence[int], tokens: Sequence[int]) -> str:
+    """What comes after the prompt, with the space before it where there is one: prompt + text reads right."""
+    before = writer.decode(prompt)
+    together = writer.decode([*prompt, *tokens])
+    return together[len(before) :] if together.startswith(before) else writer.decode(tokens)
 
 
 def check_same_tokens(tokenizer: Tokenizer, path: object, other: Tokenizer, other_path: object) -> None:

@@ -21,11 +21,11 @@ from seqloom.metrics.likelihood import Likelihood, unit_likelihood
 from seqloom.models.autoregressive import Autoregressive
 from seqloom.reports.html import Markup, samples_section
 from seqloom.runs.assets import Assets
-from seqloom.runs.generation import Decoding, Generated, check_same_tokens
+from seqloom.runs.generation import Beginning, Decoding, Generated, check_same_tokens, text_after
 from seqloom.runs.kind import Report
 from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.shots import TEMPLATE, Shot, answers
-from seqloom.runs.trained import Continues, Scores, Trained
+from seqloom.runs.trained import Continues, Scores, Trained, WritesStepwise
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.unfolding import Unfolding
@@ -49,7 +49,7 @@ class TextAssets(Assets):
     tokenizer: Tokenizer
 
 
-class TrainedLanguageModel(Trained, Continues, Scores):
+class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
     """What `seqloom.load` gives back for a model of text."""
 
     model: Autoregressive
@@ -292,14 +292,25 @@ class TrainedLanguageModel(Trained, Continues, Scores):
 
     def continuation(self, prompt: list[int], hypothesis: Hypothesis) -> Generated:
         """A hypothesis as text."""
-        text = self._after(prompt, hypothesis.tokens)
+        text = text_after(self.tokenizer, prompt, hypothesis.tokens)
         return Generated(text, hypothesis.log_prob, len(hypothesis.tokens))
 
-    def _after(self, prompt: Sequence[int], tokens: Sequence[int]) -> str:
-        """What comes after the prompt, with the space before it where there is one: prompt + text reads right."""
-        before = self.tokenizer.decode(prompt)
-        together = self.tokenizer.decode([*prompt, *tokens])
-        return together[len(before) :] if together.startswith(before) else self.tokenizer.decode(tokens)
+    def beginning(
+        self, text: str | Sequence[int], decoding: Decoding | None = None, number: int = 0, prefix: str = ""
+    ) -> Beginning:
+        """What goes on from a prompt, which may come as tokens."""
+        if prefix:
+            raise UserError("a prefix is for models with a source; for a language model, put it at the prompt's end")
+        decoding = sampled(decoding or Decoding())
+        prompt = self.tokenizer.encode(text) if isinstance(text, str) else list(text)
+        source = self.sources([number], decoding.seed)
+        varies = source is not None
+        return Beginning(self.steps, prompt, source, decoding, decoding.limits(), self.tokenizer, False, varies)
+
+    def token_log_probs(self, tokens: Sequence[int]) -> list[float]:
+        """log p of each of some tokens given those before it, as `full_scores` has it."""
+        ids = np.array(tokens, np.int32)
+        return self._judge(ids, np.array([len(ids)]), True)[0].tolist() if len(ids) else []
 
 
 def language_model(trained: Any) -> TrainedLanguageModel:

@@ -155,6 +155,17 @@ class Generates(Capability):
         """
 
 
+class WritesStepwise(Generates):
+    """Writes texts token by token, so that one can watch, and write many at a time."""
+
+    @abstractmethod
+    def beginning(self, text: str | Sequence[int], decoding: Any, number: int = 0, prefix: str = "") -> Any:
+        """A `Beginning`: what goes on from a prompt (or from its tokens), or the target of a source.
+
+        number: that of the sample within a job; prefix: what a target shall begin with.
+        """
+
+
 class Continues(Generates):
     """Goes on from a prompt, which may be empty."""
 

@@ -55,6 +55,25 @@ def decode(tokenizer: Tokenizer, ids: Iterable[int], words: Sequence[str]) -> st
     return tokenizer.join(tokens(tokenizer, visible(ids), words))
 
 
+class Opened:
+    """A tokeniser that writes the unknown words of one source too."""
+
+    def __init__(self, tokenizer: Tokenizer, words: Sequence[str]) -> None:
+        self.tokenizer, self.words = tokenizer, words
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of some ids."""
+        return decode(self.tokenizer, ids, self.words)
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Each id as a piece a person can read."""
+        return tokens(self.tokenizer, ids, self.words)
+
+    def settled(self, ids: Sequence[int]) -> int:
+        """As `Tokenizer.settled`."""
+        return self.tokenizer.settled([UNK if id >= self.tokenizer.size else id for id in ids])
+
+
 def _unknown(
     tokenizer: Tokenizer, texts: Sequence[str], ids: FlatIds, lengths: Lengths
 ) -> Iterator[tuple[int, int, str]]:

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
-from seqloom.text.tokenizer import Tokenizer, visible
+from seqloom.text.tokenizer import visible
+
+
+class Writer(Protocol):
+    """What writes ids as text: a tokeniser, or one that knows more words."""
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of some ids."""
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Each id as a piece a person can read."""
+
+    def settled(self, ids: Sequence[int]) -> int:
+        """How many of the first ids read the same whatever follows."""
 
 
 class Unfolding:
@@ -15,7 +29,7 @@ class Unfolding:
     behind which the text is settled.
     """
 
-    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = ()) -> None:
+    def __init__(self, tokenizer: Writer, before: Sequence[int] = ()) -> None:
         self.tokenizer = tokenizer
         self.window = visible(before)
         self._before = len(self.window)  # how many of the window were there before the first that is added

@@ -47,6 +47,9 @@ class NgramModel(Autoregressive):
     have this form too: the interpolation is done once, when they are estimated.
     """
 
+    together = 1  # rows are looked up one by one
+    joins = True
+
     def __init__(
         self, trie: Trie, log_probs: NDArray[np.float32], backoffs: NDArray[np.float32], missing: float = 0.0
     ) -> None:

@@ -43,6 +43,8 @@ class Decoder(nn.Module, ABC):
     output_size: int
     sequential: bool = False
     """Whether its network takes word after word even when all are known: recurrent ones do."""
+    joins: bool = False
+    """Whether it can go on with rows that stand at places of their own, one word at a time: see `State.alone`."""
 
     @abstractmethod
     def start(self, encoding: Encoding) -> State:

@@ -52,6 +52,8 @@ class ConvolutionDecoder(Decoder):
     A convolutional encoder puts the source's words themselves into c_l, beside what it made of them.
     """
 
+    joins = True
+
     def __init__(self, config: ConvolutionDecoderConfig, input_size: int, memory_size: int) -> None:
         super().__init__()
         self.output_size = config.size

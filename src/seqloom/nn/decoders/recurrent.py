@@ -37,6 +37,7 @@ class RecurrentDecoder(Decoder):
     """
 
     sequential = True
+    joins = True
 
     def __init__(self, config: RecurrentDecoderConfig, input_size: int, memory_size: int) -> None:
         super().__init__()

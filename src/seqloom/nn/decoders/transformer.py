@@ -102,6 +102,8 @@ class TransformerDecoder(TransformerStack[DecoderLayer], Decoder):
     hypotheses of a source, `layer{l}.source_keys`, `layer{l}.source_values` and `mask`.
     """
 
+    joins = True
+
     def __init__(self, config: WordTransformer, input_size: int, memory_size: int) -> None:
         make_layer = partial(DecoderLayer, config, memory_size)
         super().__init__(config, fit_size(input_size, config.size), causal_positions(config), make_layer)
@@ -143,7 +145,7 @@ class SecondLook(Decoder):
         super().__init__()
         self.decoder = decoder
         self.output_size = decoder.output_size
-        self.sequential = decoder.sequential
+        self.sequential, self.joins = decoder.sequential, decoder.joins
         self.memory_attention = MemoryAttention(attention)
         self.context = nn.Linear(memory_size, decoder.output_size, bias=False)
 
