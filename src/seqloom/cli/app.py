@@ -29,6 +29,7 @@ from seqloom.cli import (
     presets,
     quickstart,
     score,
+    serve,
     show,
     stats,
     train,
@@ -98,6 +99,7 @@ app.command()(predict.predict)
 app.command()(embed.embed)
 app.command()(fill.fill)
 app.command()(interpolate.interpolate)
+app.command()(serve.serve)
 app.command()(compare.compare)
 app.command()(stats.stats)
 app.command()(anneal.anneal)

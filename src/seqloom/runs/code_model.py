@@ -18,7 +18,7 @@ from seqloom.errors import DataError, UserError, did_you_mean
 from seqloom.models.latent.paths import REACH, Way, path_between, traversal
 from seqloom.reports.html import Markup
 from seqloom.runs.image_model import TrainedImageModel, labels_of
-from seqloom.runs.trained import AddsCodes, DrawsPaths, DrawsTraversals, EmbedsImages, Pixels
+from seqloom.runs.trained import AddsCodes, DrawsPaths, DrawsTraversals, HasCodes, Pixels
 
 Codes = NDArray[np.float32]
 SHOWN = 12  # images in a row of a report
@@ -40,7 +40,7 @@ class Spread:
     """[size]"""
 
 
-class TrainedCodeModel(TrainedImageModel, EmbedsImages, DrawsPaths, DrawsTraversals, AddsCodes):
+class TrainedCodeModel(TrainedImageModel, HasCodes, DrawsPaths, DrawsTraversals, AddsCodes):
     """Images to codes and back."""
 
     @abstractmethod

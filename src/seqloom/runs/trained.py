@@ -368,6 +368,14 @@ class EmbedsImages(ReadsImages):
         """A vector for each image, [images, size], as a step of a scikit-learn pipeline gives them."""
 
 
+class HasCodes(EmbedsImages):
+    """Has a code behind each image, and makes images of codes."""
+
+    @abstractmethod
+    def decode(self, codes: Any, labels: Any = None) -> Pixels:
+        """The images of codes [count, size]."""
+
+
 class EmbedsLayers(EmbedsImages):
     """Gives images vectors of several layers."""
 

@@ -1,0 +1,265 @@
+"""`/v1/completions`, as OpenAI has it: what comes after a prompt, and how probable every token is."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import Field, model_validator
+
+from seqloom.decoding.limits import IMPOSSIBLE
+from seqloom.decoding.top import top
+from seqloom.runs.generation import Decoding
+from seqloom.runs.trained import Continues, WritesStepwise
+from seqloom.serving.asking import Answer, Asked, Collected, House, Name, Seed, collected, events, together, unless_left
+from seqloom.serving.engine import Writing
+from seqloom.serving.errors import ApiError
+from seqloom.serving.models import Served
+from seqloom.serving.written import Said, Wish
+from seqloom.text.special import BOS
+
+Tokens = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+Stop = Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+
+class StreamOptions(Asked):
+    """What else a stream tells."""
+
+    include_usage: bool = False
+    """A last event counts the tokens."""
+
+
+class Choosing(Asked):
+    """How tokens are chosen; what OpenAI's requests have in common."""
+
+    model: Name = None
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    top_p: Annotated[float | None, Field(gt=0, le=1)] = None
+    top_k: Annotated[int | None, Field(ge=1, le=10**6)] = None
+    seed: Seed = 0
+    n: Annotated[int, Field(ge=1)] = 1
+    stop: Annotated[str, Field(min_length=1)] | Stop | None = None
+    presence_penalty: Penalty = 0.0
+    frequency_penalty: Penalty = 0.0
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+
+    def wish(self, served: Served, likeliest: int) -> Wish:
+        """What the texts shall be like."""
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        bias = {}
+        for name, amount in (self.logit_bias or {}).items():
+            size = served.trained.model.vocabulary_size
+            if not name.isdecimal() or int(name) >= size:
+                raise ApiError(
+                    400, f"logit_bias: {name!r} is no token; they are numbered 0 to {size - 1}", "logit_bias"
+                )
+            bias[int(name)] = amount
+        return Wish(stop, bias, self.presence_penalty, self.frequency_penalty, likeliest)
+
+    @property
+    def usage_asked(self) -> bool:
+        """Whether a stream ends with a count of tokens."""
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+class CompletionRequest(Choosing):
+    """What to go on from, and how."""
+
+    prompt: str | Annotated[list[str], Field(min_length=1)] | Tokens | Annotated[list[Tokens], Field(min_length=1)] = ""
+    max_tokens: Annotated[int, Field(ge=0)] = 16
+    echo: bool = False
+    """Give back the prompt too; with `logprobs`, how probable its tokens are."""
+    logprobs: Annotated[int | None, Field(ge=0, le=100)] = None
+    """So many alternatives beside each token."""
+    best_of: Annotated[int | None, Field(ge=1)] = None
+    """Write so many, and give the `n` most probable per token."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> CompletionRequest:
+        if self.best_of is not None and self.best_of < self.n:
+            raise ValueError(f"best_of {self.best_of} is less than n {self.n}")
+        if self.stream and (self.best_of or 0) > self.n:
+            raise ValueError("best_of chooses among whole texts: they cannot be streamed")
+        if self.stream and self.echo and self.logprobs is not None:
+            raise ValueError("echo with logprobs cannot be streamed: leave one of them out")
+        if self.max_tokens == 0 and not self.echo:
+            raise ValueError("max_tokens 0 writes nothing; with echo it scores the prompt")
+        return self
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """One or several."""
+        if isinstance(self.prompt, str) or isinstance(self.prompt[0], int):
+            return [self.prompt]
+        return list(self.prompt)
+
+    def decoding(self) -> Decoding:
+        """How tokens are chosen, the same for all prompts."""
+        temperature = 1.0 if self.temperature is None else self.temperature
+        return Decoding(
+            "greedy" if temperature == 0 else "sample",
+            temperature=temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            max_length=max(1, self.max_tokens),
+            seed=self.seed,
+        )
+
+
+def router(house: House) -> APIRouter:
+    """The endpoint."""
+    routes = APIRouter(tags=["OpenAI"])
+
+    @routes.post("/v1/completions", response_class=Answer, summary="What comes after a prompt")
+    async def completions(asked: CompletionRequest, request: Request) -> Response:
+        served = house.models.named(asked.model)
+        run = served.able(Continues, "/v1/completions")
+        assert isinstance(run, WritesStepwise)
+        house.check_texts(len(asked.prompts) * (asked.best_of or asked.n), "n")
+        counts = house.check_input(served, asked.prompts, "prompt")
+        for count in counts:
+            house.check_output(served, asked.max_tokens, count, "max_tokens")
+        completion = Completion(house, served, asked)
+        if asked.stream:
+            return events(completion.streamed(counts))
+        return Answer(await unless_left(request, completion.whole(counts)))
+
+    return routes
+
+
+class Completion:
+    """The answer to one request."""
+
+    def __init__(self, house: House, served: Served, asked: CompletionRequest) -> None:
+        self.house, self.served, self.asked = house, served, asked
+        self.wish = asked.wish(served, asked.logprobs or 0)
+        self.head = {
+            "id": f"cmpl-{uuid.uuid4().hex}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": served.name,
+        }
+
+    def _writing(self, prompt: str | Sequence[int]) -> Writing:
+        run: Any = self.served.trained
+        count = self.asked.best_of or self.asked.n
+        return self.house.writing(self.served, run, prompt, self.asked.decoding(), count, self.wish)
+
+    async def whole(self, counts: list[int]) -> dict[str, Any]:
+        """All texts of all prompts."""
+        asked = self.asked
+        answers = await together(*(self._of(prompt) for prompt in asked.prompts))
+        choices = [choice for several in answers for choice in several[0]]
+        written = sum(several[1] for several in answers)
+        for index, choice in enumerate(choices):
+            choice["index"] = index
+        return {**self.head, "choices": choices, "usage": usage(sum(counts), written)}
+
+    async def _of(self, prompt: str | list[int]) -> tuple[list[dict[str, Any]], int]:
+        """The choices for one prompt, and how many tokens were written."""
+        asked = self.asked
+        before, echoed = "", list[Said]()
+        if asked.echo:
+            before, echoed = await self.served.engine.call(
+                lambda: prompt_scores(self.served, prompt, asked.logprobs), self.house.settings.seconds
+            )
+        if asked.max_tokens == 0:
+            nothing = Collected(text="", said=[], ending="length")
+            return [self._choice(before, echoed, nothing) for _ in range(asked.n)], 0
+        texts = await collected(self._writing(prompt))
+        written = sum(len(text.said) for text in texts)
+        best = sorted(texts, key=lambda text: -text.log_prob / len(text.said)) if asked.best_of else texts
+        return [self._choice(before, echoed, text) for text in best[: asked.n]], written
+
+    def _choice(self, before: str, echoed: list[Said], text: Collected) -> dict[str, Any]:
+        logprobs = None
+        if self.asked.logprobs is not None:
+            logprobs = token_table([*echoed, *text.said], before + text.text)
+        return {"text": before + text.text, "index": 0, "logprobs": logprobs, "finish_reason": text.ending}
+
+    async def streamed(self, counts: list[int]) -> AsyncIterator[dict[str, Any] | str]:
+        """The texts piece by piece, one prompt after the other."""
+        written = 0
+        for number, prompt in enumerate(self.asked.prompts):
+            job = self._writing(prompt)
+            shown = [0] * job.count
+            try:
+                if self.asked.echo:
+                    run: Any = self.served.trained
+                    echo = prompt if isinstance(prompt, str) else run.tokenizer.decode(prompt)
+                    for index in range(job.count):
+                        yield self._event(number * job.count + index, echo, None, None)
+                async for piece in job.pieces():
+                    logprobs = None
+                    if self.asked.logprobs is not None:
+                        logprobs = token_table(piece.said, piece.text, shown[piece.number])
+                    shown[piece.number] += len(piece.text)
+                    written += len(piece.said)
+                    yield self._event(number * job.count + piece.number, piece.text, logprobs, piece.ending)
+            finally:
+                job.left = True
+        if self.asked.usage_asked:
+            yield {**self.head, "choices": [], "usage": usage(sum(counts), written)}
+        yield "[DONE]"
+
+    def _event(self, index: int, text: str, logprobs: Any, ending: str | None) -> dict[str, Any]:
+        choice = {"text": text, "index": index, "logprobs": logprobs, "finish_reason": ending}
+        return {**self.head, "choices": [choice]}
+
+
+def usage(read: int, written: int) -> dict[str, int]:
+    """How many tokens there were."""
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def token_table(said: Sequence[Said], text: str, offset: int = 0) -> dict[str, Any]:
+    """Tokens in columns: what each is, its log-probability, the likeliest at its place, where it begins in the text.
+
+    Where a token is not written as it is called (a space before it, a part of a character), it begins where the text
+    is that was written before it.
+    """
+    offsets, place = [], 0
+    for each in said:
+        found = text.find(each.text, place)
+        offsets.append(offset + (found if found >= 0 else place))
+        place = found + len(each.text) if found >= 0 else place
+    return {
+        "tokens": [each.text for each in said],
+        "token_logprobs": [each.log_prob for each in said],
+        "top_logprobs": [dict(each.likeliest) for each in said],
+        "text_offset": offsets,
+    }
+
+
+def prompt_scores(served: Served, prompt: str | list[int], likeliest: int | None) -> tuple[str, list[Said]]:
+    """A prompt as it is given back, and its tokens with their log-probabilities, as `seqloom score` has them; with the
+    likeliest at each place, if asked for."""
+    import torch
+
+    run: Any = served.trained
+    ids = run.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+    text = prompt if isinstance(prompt, str) else run.tokenizer.decode(ids)
+    if likeliest is None:
+        return text, []
+    names = run.tokenizer.pieces(prompt) if isinstance(prompt, str) else run.tokenizer.tokens(ids)
+    others: list[list[tuple[str, float]]] = [[] for _ in ids]
+    if likeliest and ids:
+        with torch.inference_mode():
+            state = run.model.start(1, run.sources([0], 0))
+            for place, token in enumerate([BOS, *ids[:-1]]):
+                log_probs, state = run.model.step(state, torch.tensor([token], device=run.device))
+                values, tokens = top(log_probs.float(), min(likeliest, log_probs.shape[1]))
+                called = run.tokenizer.tokens(tokens[0].tolist())
+                pairs = zip(called, values[0].tolist(), strict=True)
+                others[place] = [(name, value) for name, value in pairs if value > IMPOSSIBLE]
+    log_probs = run.token_log_probs(ids)
+    rows = zip(ids, names, np.asarray(log_probs, float).tolist(), others, strict=True)
+    return text, [Said(*row) for row in rows]

@@ -1,0 +1,187 @@
+"""What models say of texts: `/v1/score`, `/v1/label`, `/v1/fill`, `/v1/embeddings`, `/tokenize`, `/detokenize`."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import Field
+
+from seqloom.runs import trained as runs
+from seqloom.runs.scores import Score
+from seqloom.serving.asking import Answer, Asked, House, Name, unless_left
+from seqloom.serving.errors import ApiError
+from seqloom.serving.models import Served
+
+Texts = str | Annotated[list[str], Field(min_length=1)]
+
+
+class ScoreRequest(Asked):
+    """Texts to score."""
+
+    model: Name = None
+    texts: Texts
+    sources: Texts | None = None
+    """Models of pairs: the source of each text."""
+    tokens: bool = True
+    """Tell of every token."""
+    bos: bool = True
+    """N-gram models: whether a text is known to begin with its first token."""
+    eos: bool = True
+    """Whether the end counts."""
+
+
+class LinesRequest(Asked):
+    """Texts to be read."""
+
+    model: Name = None
+    texts: Texts
+
+
+class EmbeddingsRequest(Asked):
+    """Texts to be made vectors of."""
+
+    model: Name = None
+    input: Texts
+    encoding_format: Literal["float", "base64"] = "float"
+
+
+class TokenizeRequest(Asked):
+    """A text to be cut into tokens."""
+
+    model: Name = None
+    text: str
+    side: Literal["source", "target"] = "source"
+    """Models of pairs may read and write different tokens."""
+
+
+class DetokenizeRequest(Asked):
+    """Tokens to be put together."""
+
+    model: Name = None
+    tokens: list[Annotated[int, Field(ge=0)]]
+    side: Literal["source", "target"] = "source"
+
+
+def listed(texts: str | list[str]) -> list[str]:
+    """One text as a list of one."""
+    return [texts] if isinstance(texts, str) else texts
+
+
+def router(house: House) -> APIRouter:
+    """The endpoints."""
+    routes = APIRouter()
+
+    @routes.post("/v1/score", response_class=Answer, tags=["text"], summary="The log-probability of every token")
+    async def score(asked: ScoreRequest, request: Request) -> Response:
+        served = house.models.named(asked.model)
+        run = served.able(runs.Scores, "/v1/score")
+        texts, sources = listed(asked.texts), listed(asked.sources) if asked.sources is not None else None
+        house.check_input(served, texts, "texts")
+        if sources is not None:
+            house.check_input(served, sources, "sources")
+        of_pairs = isinstance(run, runs.Translates)
+        if of_pairs != (sources is not None) or (sources is not None and len(sources) != len(texts)):
+            said = "give a source for each text" if of_pairs else "this model has no sources"
+            raise ApiError(400, f"sources: {said}", "sources")
+        work = served.engine.call(lambda: scores(run, texts, sources, asked), house.settings.seconds)
+        return Answer({"model": served.name, **await unless_left(request, work)})
+
+    @routes.post("/v1/label", response_class=Answer, tags=["text"], summary="What texts are")
+    async def label(asked: LinesRequest, request: Request) -> Response:
+        served = house.models.named(asked.model)
+        run = served.able(runs.Labels, "/v1/label")
+        texts = listed(asked.texts)
+        house.check_input(served, texts, "texts")
+        work = served.engine.call(lambda: run.predict_lines(texts), house.settings.seconds)
+        found = await unless_left(request, work)
+        return Answer({"model": served.name, "labels": [record for _, record in found]})
+
+    @routes.post("/v1/embeddings", response_class=Answer, tags=["OpenAI"], summary="Vectors of texts")
+    async def embeddings(asked: EmbeddingsRequest, request: Request) -> Response:
+        served = house.models.named(asked.model)
+        if "/v1/embeddings" not in served.offers:
+            served.able(runs.Embeds, "/v1/embeddings")
+        texts = listed(asked.input)
+        counts = house.check_input(served, texts, "input")
+        work = served.engine.call(lambda: vectors(served, texts), house.settings.seconds)
+        rows = await unless_left(request, work)
+        coded = [vector.tolist() if asked.encoding_format == "float" else in_base64(vector) for vector in rows]
+        data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(coded)]
+        usage = {"prompt_tokens": sum(counts), "total_tokens": sum(counts)}
+        return Answer({"object": "list", "data": data, "model": served.name, "usage": usage})
+
+    @routes.post("/tokenize", response_class=Answer, tags=["tokens"], summary="A text as tokens")
+    async def tokenize(asked: TokenizeRequest) -> Response:
+        served = house.models.named(asked.model)
+        tokenizer = tokenizer_of(served, asked.side)
+        house.check_input(served, [asked.text], "text")
+        ids = tokenizer.encode(asked.text)
+        return Answer({"tokens": ids, "pieces": tokenizer.pieces(asked.text), "count": len(ids)})
+
+    @routes.post("/detokenize", response_class=Answer, tags=["tokens"], summary="Tokens as a text")
+    async def detokenize(asked: DetokenizeRequest) -> Response:
+        served = house.models.named(asked.model)
+        tokenizer = tokenizer_of(served, asked.side)
+        house.check_input(served, [asked.tokens], "tokens")
+        for token in asked.tokens:
+            if token >= tokenizer.size:
+                raise ApiError(400, f"tokens: {token} is none; they are numbered 0 to {tokenizer.size - 1}", "tokens")
+        return Answer({"text": tokenizer.decode(asked.tokens)})
+
+    return routes
+
+
+def tokenizer_of(served: Served, side: str) -> Any:
+    """The tokeniser of a model, or of one side of it."""
+    if served.tokenizer is None:
+        served.able(runs.Scores, "/tokenize")
+    return getattr(served.trained, "target_tokenizer", served.tokenizer) if side == "target" else served.tokenizer
+
+
+def scores(run: runs.Scores, texts: list[str], sources: list[str] | None, asked: ScoreRequest) -> dict[str, Any]:
+    """log p of texts and of their tokens, as `seqloom score --json` has them, and the totals."""
+    each = None
+    sides = (texts,) if sources is None else (sources, texts)
+    if asked.tokens and not run.estimate:
+        each = [run.full_scores(*row, bos=asked.bos, eos=asked.eos) for row in zip(*sides, strict=True)]
+        found = [Score.of(tokens) for tokens in each]
+    else:
+        found = run.score(*sides, bos=asked.bos, eos=asked.eos)
+    records: list[dict[str, Any]] = []
+    for number, score in enumerate(found):
+        record: dict[str, Any] = {"log_prob": score.log_prob, "tokens": score.tokens, "unknown": score.unknown}
+        if each is not None:
+            record["token_scores"] = [token._asdict() for token in each[number]]
+        records.append(record)
+    total = Score.together(found)
+    perplexity = total.perplexity if total.tokens else None
+    totals = {
+        "total_log_prob": sum(score.log_prob for score in found),
+        "tokens": total.tokens,
+        "unknown": sum(score.unknown for score in found),
+        "perplexity": perplexity,
+    }
+    return {"scores": records, **totals, "estimate": run.estimate or None}
+
+
+def vectors(served: Served, texts: list[str]) -> list[Any]:
+    """A vector for each text: the mean of those of its words, in their context or by themselves."""
+    run: Any = served.trained
+    if isinstance(run, runs.Embeds):
+        found = [words.mean(0) if len(words) else np.zeros(run.width, np.float32) for words in run.embed(texts)]
+        return [vector.astype(np.float32) for vector in found]
+    words = run.vectors
+    rows = []
+    for text in texts:
+        known = [words[piece] for piece in run.tokenizer.pieces(text) if piece in words]
+        rows.append(np.mean(known, axis=0).astype(np.float32) if known else np.zeros(words.size, np.float32))
+    return rows
+
+
+def in_base64(vector: Any) -> str:
+    """A vector as OpenAI's clients ask for it: little-endian numbers of 32 bits."""
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")

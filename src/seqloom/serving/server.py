@@ -1,0 +1,121 @@
+"""The process: loads behind an open port, ends within its grace."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import uvicorn
+
+from seqloom.errors import SeqloomError, UserError
+from seqloom.runs.folder import RunFolder
+from seqloom.serving.access import log
+from seqloom.serving.app import make_app
+from seqloom.serving.measures import Measures
+from seqloom.serving.models import Models
+from seqloom.serving.settings import Settings
+
+
+def serve(folders: Mapping[str, Path], device: str, settings: Settings) -> None:
+    """Serve runs until somebody ends it."""
+    for folder in folders.values():
+        RunFolder(folder).check_there()
+    listening = listen(settings)
+    with listening:
+        asyncio.run(Server(folders, device, settings).run(listening))
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The socket on which clients arrive."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise UserError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another --port"
+        ) from None
+    return listening
+
+
+class Server:
+    """One server, from its first signal of life to its last."""
+
+    def __init__(self, folders: Mapping[str, Path], device: str, settings: Settings) -> None:
+        self.settings, self.measures = settings, Measures()
+        self.models = Models(folders, device, settings, self.measures)
+        self.ended: float | None = None
+        """When it was told to end."""
+        app = make_app(self.models, settings, self.measures, lambda: self.ended is not None)
+        self.uvicorn = Quiet(
+            uvicorn.Config(
+                app, log_config=None, access_log=False, lifespan="off", timeout_keep_alive=30, server_header=False
+            )
+        )
+
+    async def run(self, listening: socket.socket) -> None:
+        """Serve until told to end, then finish what runs."""
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, self.end)
+        host, port, *_ = listening.getsockname()
+        shown = f"[{host}]" if ":" in host else host
+        log("listening", url=f"http://{shown}:{port}", models=list(self.models.folders))
+
+        def failed() -> None:
+            loop.call_soon_threadsafe(self.end)
+
+        self.models.load(failed)
+        serving = asyncio.create_task(self.uvicorn.serve([listening]))
+        while self.ended is None and not serving.done():
+            await asyncio.sleep(0.05)
+        while not self.models.idle and not self.late:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)  # for the last words to be sent
+        self.uvicorn.should_exit = True
+        self.uvicorn.force_exit = self.late
+        try:
+            await asyncio.wait_for(serving, max(1.0, self.left))
+        except TimeoutError:
+            log("late", seconds=self.settings.grace)
+        log("ended")
+        if self.models.problem is not None:
+            problem = self.models.problem
+            raise problem if isinstance(problem, SeqloomError) else SeqloomError(f"loading failed: {problem}")
+
+    def end(self) -> None:
+        """Take no more requests, and finish what runs; the second time, end at once."""
+        if self.ended is not None:
+            sys.exit(143)
+        self.ended = time.monotonic()
+        log("ending", seconds=self.settings.grace)
+
+    @property
+    def left(self) -> float:
+        """Seconds of grace that are left."""
+        return self.settings.grace - (time.monotonic() - (self.ended or time.monotonic()))
+
+    @property
+    def late(self) -> bool:
+        """Whether the grace is over."""
+        return self.left <= 0
+
+
+class Quiet(uvicorn.Server):
+    """uvicorn without signal handlers of its own: ours finish what runs first."""
+
+    def install_signal_handlers(self) -> None:
+        """Leave signals alone."""
+
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        """Leave signals alone."""
+        from contextlib import nullcontext
+
+        return nullcontext()
