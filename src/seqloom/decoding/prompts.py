@@ -41,7 +41,7 @@ class Forced:
 
 def read_prompts(model: StepModel, prompts: Sequence[Prompt], source: Any) -> tuple[Tensor, State, Forced]:
     """Read `<bos>` and as much of every prompt as the shortest has, at once; return as `step` does, and the rest."""
-    _check(prompts, model.vocabulary_size)
+    check_prompts(prompts, model.vocabulary_size)
     state = model.start(len(prompts), source)
     device = next((tensor.device for tensor in state.values()), torch.device("cpu"))
     common = min(len(prompt) for prompt in prompts)
@@ -56,7 +56,8 @@ def read_prompts(model: StepModel, prompts: Sequence[Prompt], source: Any) -> tu
     return log_probs, state, forced
 
 
-def _check(prompts: Sequence[Prompt], vocabulary_size: int) -> None:
+def check_prompts(prompts: Sequence[Prompt], vocabulary_size: int) -> None:
+    """Refuse tokens that are none, or that are not for prompts."""
     for number, prompt in enumerate(prompts):
         for token in prompt:
             if not 0 <= token < vocabulary_size:

@@ -13,6 +13,7 @@ from fastapi.responses import Response
 from pydantic import Field, model_validator
 
 from seqloom.decoding.limits import IMPOSSIBLE
+from seqloom.decoding.prompts import check_prompts
 from seqloom.decoding.top import top
 from seqloom.runs.generation import Decoding
 from seqloom.runs.trained import Continues, WritesStepwise
@@ -125,6 +126,8 @@ def router(house: House) -> APIRouter:
         assert isinstance(run, WritesStepwise)
         house.check_texts(len(asked.prompts) * (asked.best_of or asked.n), "n")
         counts = house.check_input(served, asked.prompts, "prompt")
+        tokens = [prompt for prompt in asked.prompts if not isinstance(prompt, str)]
+        check_prompts(tokens, served.trained.model.vocabulary_size)
         for count in counts:
             house.check_output(served, asked.max_tokens, count, "max_tokens")
         completion = Completion(house, served, asked)

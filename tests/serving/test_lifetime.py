@@ -1,0 +1,119 @@
+"""How a server begins and ends: at once, in order, and after being killed."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from conftest import WAIT, Serving, until
+
+LONG = {"prompt": "the", "max_tokens": 1000, "logit_bias": {"3": -100.0}}
+
+
+def test_it_is_there_while_models_are_loaded(runs: dict[str, Path], start: Callable[..., Serving]) -> None:
+    serving = start(runs["transformer"])
+    seen = set()
+
+    def ready() -> bool:
+        response = serving.client.get("/health")
+        seen.add(response.status_code)
+        if response.status_code == 503:
+            assert response.json() == {"status": "loading"}
+            seen.add(serving.client.get("/v1/models").status_code)
+        return response.status_code == 200
+
+    until(ready)
+    assert seen == {200, 503}
+    assert serving.end() == 0
+
+
+def test_sigterm_finishes_what_runs_and_refuses_what_comes(
+    runs: dict[str, Path], start: Callable[..., Serving]
+) -> None:
+    serving = start(runs["transformer"], "--grace", "60").until_ready()
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: answers.append(serving.post("/v1/completions", **LONG)))
+    waiting = httpx.Client(base_url=serving.url, timeout=WAIT)
+    waiting.get("/health")  # a connection that is open already
+    asking.start()
+    until(lambda: serving.measure("seqloom_rows") == 1)
+    serving.process.send_signal(signal.SIGTERM)
+    until(lambda: [event for event in serving.events if event["event"] == "ending"])
+    assert waiting.post("/v1/score", json={"texts": "a"}).status_code == 503
+    asking.join(WAIT)
+    assert answers[0].status_code == 200
+    assert answers[0].json()["usage"]["completion_tokens"] == 1000
+    assert serving.process.wait(WAIT) == 0
+
+
+def test_it_ends_within_its_grace(runs: dict[str, Path], start: Callable[..., Serving]) -> None:
+    serving = start(runs["transformer"], "--grace", "0.2").until_ready()
+    thread = threading.Thread(target=lambda: _ask(serving))
+    thread.start()
+    until(lambda: serving.measure("seqloom_rows") >= 1)
+    serving.process.send_signal(signal.SIGTERM)
+    assert serving.process.wait(WAIT) == 0
+    thread.join(WAIT)
+    ending, ended = ([e for e in serving.events if e["event"] == name] for name in ("ending", "ended"))
+    assert ending
+    assert ended
+
+
+def _ask(serving: Serving) -> None:
+    try:
+        serving.post("/v1/generate", prompt="the", n_best=64, max_length=1000, min_length=1000)
+    except httpx.TransportError:
+        pass
+
+
+def test_a_killed_server_starts_again_on_its_port(runs: dict[str, Path], start: Callable[..., Serving]) -> None:
+    first = start(runs["ngram"]).until_ready()
+    port = int(first.url.rpartition(":")[2])
+    first.process.kill()
+    first.process.wait(WAIT)
+    second = start(runs["ngram"], "--host", "127.0.0.1", "--port", port).until_ready()
+    answer = second.answer("/v1/completions", prompt="the cat", max_tokens=3)
+    assert answer["choices"][0]["text"]
+    assert second.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonesuch"], "not a run folder"),
+        (["RUN", "OTHER=RUN", "OTHER=RUN"], "two runs are called 'OTHER'"),
+        (["RUN", "--token-file", "nonesuch"], "nonesuch cannot be read as a token file"),
+        (["RUN", "--port", "99999"], "there is no port 99999"),
+        (["RUN", "--queue", "0"], "queue must be above 0"),
+        (["RUN", "--port", "TAKEN"], "choose another --port"),
+    ],
+)
+def test_mistakes_are_one_line(runs: dict[str, Path], cli: Any, arguments: list[str], said: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        names = {"RUN": str(runs["ngram"]), "TAKEN": str(taken.getsockname()[1])}
+        done = cli("serve", *(part if part not in names else names[part] for part in (a.replace("OTHER=RUN", f"OTHER={names['RUN']}") for a in arguments)))
+    assert done.code == 2
+    assert said in done.error
+
+
+def test_damaged_runs_end_the_server_with_their_error(
+    runs: dict[str, Path], start: Callable[..., Serving], tmp_path: Path
+) -> None:
+    import shutil
+
+    shutil.copytree(runs["ngram"], tmp_path / "damaged")
+    weights = tmp_path / "damaged" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    serving = start(tmp_path / "damaged")
+    assert serving.process.wait(WAIT) == 2
+    assert "error: " in serving.log.read_text(encoding="utf-8").splitlines()[-1]
+    time.sleep(0)
