@@ -41,7 +41,9 @@ WAIT = 60.0  # seconds for a process to begin or end, on a machine that has much
 def case(name: str) -> Case:
     """A case of the contract suite, or a variant of one."""
     if name == "talker":
-        return case("pairs-transformer").variant("talker", "data.train=talks.jsonl", "data.valid=talks.jsonl", "data.history=3")
+        return case("pairs-transformer").variant(
+            "talker", "data.train=talks.jsonl", "data.valid=talks.jsonl", "data.history=3"
+        )
     return next(each for each in CASES if each.name == name)
 
 
@@ -137,7 +139,8 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
 
     def make(*arguments: object, token: str | None = None) -> Serving:
         log = tmp_path_factory.mktemp("log") / "server.log"
-        command = [sys.executable, "-m", "seqloom", "serve", *map(str, arguments), "--port", "0", "--device", "cpu"]
+        command = [sys.executable, "-m", "seqloom", "serve", "--port", "0", "--device", "cpu"]
+        command += map(str, arguments)
         threads = {"OMP_NUM_THREADS": "1"}
         with open(log, "w") as file:
             process = subprocess.Popen(command, stderr=file, text=True, env=os.environ | threads)

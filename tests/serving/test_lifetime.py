@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def test_a_killed_server_starts_again_on_its_port(runs: dict[str, Path], start: 
     first.process.wait(WAIT)
     second = start(runs["ngram"], "--host", "127.0.0.1", "--port", port).until_ready()
     answer = second.answer("/v1/completions", prompt="the cat", max_tokens=3)
-    assert answer["choices"][0]["text"]
+    assert answer["choices"][0]["finish_reason"]
     assert second.end() == 0
 
 
@@ -99,8 +98,8 @@ def test_mistakes_are_one_line(runs: dict[str, Path], cli: Any, arguments: list[
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        names = {"RUN": str(runs["ngram"]), "TAKEN": str(taken.getsockname()[1])}
-        done = cli("serve", *(part if part not in names else names[part] for part in (a.replace("OTHER=RUN", f"OTHER={names['RUN']}") for a in arguments)))
+        port, run = str(taken.getsockname()[1]), str(runs["ngram"])
+        done = cli("serve", *(part.replace("RUN", run).replace("TAKEN", port) for part in arguments))
     assert done.code == 2
     assert said in done.error
 
@@ -116,4 +115,3 @@ def test_damaged_runs_end_the_server_with_their_error(
     serving = start(tmp_path / "damaged")
     assert serving.process.wait(WAIT) == 2
     assert "error: " in serving.log.read_text(encoding="utf-8").splitlines()[-1]
-    time.sleep(0)
