@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,8 @@ def test_it_ends_within_its_grace(runs: dict[str, Path], start: Callable[..., Se
 
 
 def _ask(serving: Serving) -> None:
-    try:
+    with suppress(httpx.TransportError):
         serving.post("/v1/generate", prompt="the", n_best=64, max_length=1000, min_length=1000)
-    except httpx.TransportError:
-        pass
 
 
 def test_a_killed_server_starts_again_on_its_port(runs: dict[str, Path], start: Callable[..., Serving]) -> None:

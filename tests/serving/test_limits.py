@@ -27,13 +27,11 @@ LONG = {"model": "ngram", "prompt": "the", "max_tokens": 300, "logit_bias": {"3"
 
 
 @pytest.fixture(scope="module")
-def small(
-    runs: dict[str, Path], start: Callable[..., Serving], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Serving]:
+def small(runs: dict[str, Path], start: Callable[..., Serving], tmp_path_factory: pytest.TempPathFactory) -> Serving:
     """A server with small limits and a token."""
     file = tmp_path_factory.mktemp("token") / "token"
     file.write_text(TOKEN + "\n")
-    yield start(runs["ngram"], runs["transformer"], "--token-file", file, *SMALL, token=TOKEN).until_ready()
+    return start(runs["ngram"], runs["transformer"], "--token-file", file, *SMALL, token=TOKEN).until_ready()
 
 
 def test_a_long_body_is_413_with_and_without_its_length(small: Serving) -> None:

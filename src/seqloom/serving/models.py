@@ -76,10 +76,15 @@ class Served:
 
     def able(self, capability: type[Able], path: str) -> Able:
         """The run as one that has a capability; an error that says what it is for instead."""
+        self.check(path)
         run: Any = self.trained
-        if isinstance(run, capability) and path in self.offers:
-            return run
-        raise ApiError(400, f"model {self.name!r} is not for {path}; it is for {', '.join(self.offers)}", "model")
+        assert isinstance(run, capability)
+        return run
+
+    def check(self, path: str) -> None:
+        """Refuse what the run is not for, and say what it is for instead."""
+        if path not in self.offers:
+            raise ApiError(400, f"model {self.name!r} is not for {path}; it is for {', '.join(self.offers)}", "model")
 
 
 class Models:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -39,6 +40,13 @@ class LinesRequest(Asked):
 
     model: Name = None
     texts: Texts
+
+
+class FillRequest(LinesRequest):
+    """Texts with blanks."""
+
+    top: Annotated[int, Field(ge=1, le=1000)] = 5
+    """How many tokens to name for each blank."""
 
 
 class EmbeddingsRequest(Asked):
@@ -100,11 +108,22 @@ def router(house: House) -> APIRouter:
         found = await unless_left(request, work)
         return Answer({"model": served.name, "labels": [record for _, record in found]})
 
+    @routes.post("/v1/fill", response_class=Answer, tags=["text"], summary="What may stand in blanks")
+    async def fill(asked: FillRequest, request: Request) -> Response:
+        served = house.models.named(asked.model)
+        served.check("/v1/fill")
+        run: Any = served.trained
+        texts = listed(asked.texts)
+        house.check_input(served, texts, "texts")
+        work = served.engine.call(lambda: run.fill(texts, asked.top), house.settings.seconds)
+        pairs = zip(texts, await unless_left(request, work), strict=True)
+        filled = [{"text": text, "filled": each.text, "blanks": asdict(each)["blanks"]} for text, each in pairs]
+        return Answer({"model": served.name, "filled": filled})
+
     @routes.post("/v1/embeddings", response_class=Answer, tags=["OpenAI"], summary="Vectors of texts")
     async def embeddings(asked: EmbeddingsRequest, request: Request) -> Response:
         served = house.models.named(asked.model)
-        if "/v1/embeddings" not in served.offers:
-            served.able(runs.Embeds, "/v1/embeddings")
+        served.check("/v1/embeddings")
         texts = listed(asked.input)
         counts = house.check_input(served, texts, "input")
         work = served.engine.call(lambda: vectors(served, texts), house.settings.seconds)
@@ -137,8 +156,7 @@ def router(house: House) -> APIRouter:
 
 def tokenizer_of(served: Served, side: str) -> Any:
     """The tokeniser of a model, or of one side of it."""
-    if served.tokenizer is None:
-        served.able(runs.Scores, "/tokenize")
+    served.check("/tokenize")
     return getattr(served.trained, "target_tokenizer", served.tokenizer) if side == "target" else served.tokenizer
 
 
