@@ -58,9 +58,10 @@ def joins(model: StepModel) -> bool:
     return getattr(model, "joins", False)
 
 
-def padded(state: State, together: int) -> State:
-    """Rows that are alone or apart, with copies of the first behind them up to a multiple of so many."""
-    missing = -state.rows % together
+def padded(state: State, together: int, spare: int = 0) -> State:
+    """Rows that are alone or apart, with so many copies of the first behind them at least, up to a multiple of
+    `together`."""
+    missing = spare + -(state.rows + spare) % together
     if not missing:
         return state
     return chosen(state, [*range(state.rows), *[0] * missing])
@@ -157,7 +158,8 @@ class Group(Generic[Member]):
             for row, member in zip(free, members, strict=False):
                 self.members[row] = member
         if left := members[len(free) :]:
-            more = padded(chosen(state, range(len(free), len(members))), self.together)
+            # Growing copies all rows: some free ones for those who come next cost less than doing it for each.
+            more = padded(chosen(state, range(len(free), len(members))), self.together, len(self.members) // 8)
             self.state = State.join([self.state, more]) if self.members else more
             self.members += [*left, *[None] * (more.rows - len(left))]
 

@@ -112,5 +112,5 @@ def too_long(most: int) -> ApiError:
 def log(event: str, **facts: Any) -> None:
     """One JSON object on one line of stderr. What clients wrote, and what they are let in by, never stands there."""
     line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "event": event, **facts}
-    sys.stderr.write(json.dumps(line, ensure_ascii=False) + "\n")
+    sys.stderr.write(json.dumps(line) + "\n")  # escaped: a path may hold what ends a line
     sys.stderr.flush()
