@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from seqloom.nn.state import History, Position, State, by_row
 
 ROOM = 8  # steps that a cache has room for, at least, when it grows
-STRETCH = 128  # steps by which it grows where rows stand at places of their own
+STRETCH = 64  # steps by which it grows where rows stand at places of their own
 
 
 def extend(cache: Tensor, new: Tensor, position: Position) -> Tensor:

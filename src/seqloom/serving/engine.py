@@ -26,7 +26,7 @@ from seqloom.serving.measures import Measures
 from seqloom.serving.settings import Settings
 from seqloom.serving.written import Piece, Wish, Written, choose
 
-BEGUN = 8  # texts that begin before the others take their next step
+BEGUN = 16  # texts that begin before the others take their next step
 
 Result = Any
 
