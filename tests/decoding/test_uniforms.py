@@ -66,3 +66,10 @@ def test_seeds_of_any_size_are_taken() -> None:
     numbers = {uniforms(seed, *place).item() for seed in (0, -1, 2**63, 2**63 - 1, -(2**63) + 5)}
     assert len(numbers) == 5
     assert uniforms(2**64 + 5, *place) == uniforms(5, *place)
+
+
+def test_every_sequence_may_have_a_seed_of_its_own() -> None:
+    sequences, steps = torch.tensor([0, 3, 0]), torch.tensor([5, 1, 5])
+    together = uniforms((7, 2**63 + 1, 8), sequences, steps)
+    each = [uniforms(seed, sequences[row], steps[row]) for row, seed in enumerate((7, 2**63 + 1, 8))]
+    assert together.tolist() == [float(one) for one in each]

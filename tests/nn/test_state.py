@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,3 +60,33 @@ def test_changes_reach_rows_sources_and_owners() -> None:
     moved = a_state().map(torch.clone)
     assert moved.of_sources("memory").tolist() == a_state().of_sources("memory").tolist()
     assert not a_state().detach()["hidden"].requires_grad
+
+
+def test_rows_that_are_alone_have_places_and_sources_of_their_own() -> None:
+    alone = a_state().alone()
+    assert alone.position.tolist() == [4] * 6
+    assert alone.shared["memory"][:, 0].tolist() == [0.0, 0.0, 10.0, 10.0, 20.0, 20.0]
+    moved = alone.reorder(torch.tensor([5, 0])).apart()
+    assert moved.position.tolist() == [4, 4]
+    assert moved.of_sources("memory")[:, 0].tolist() == [20.0, 0.0]
+
+
+def test_joined_rows_keep_what_they_have_and_the_room_is_zeros() -> None:
+    short = State({"cache": torch.ones(1, 2, 3)}, 2, {"mask": torch.ones(1, 2, dtype=torch.bool)}).alone()
+    long = State({"cache": torch.full((2, 4, 3), 2.0)}, 4, {"mask": torch.ones(2, 5, dtype=torch.bool)}).alone()
+    joined = State.join([short, long])
+    assert joined.position.tolist() == [2, 4, 4]
+    assert joined["cache"][:, :, 0].tolist() == [[1, 1, 0, 0], [2, 2, 2, 2], [2, 2, 2, 2]]
+    assert joined.shared["mask"].sum(1).tolist() == [2, 5, 5]
+    joined.put_rows(torch.tensor([2]), short)
+    assert joined.position.tolist() == [2, 4, 2]
+    assert joined["cache"][2, :, 0].tolist() == [1, 1, 0, 0]
+    short.put_rows(torch.tensor([0]), long.reorder(torch.tensor([1])).apart())
+    assert short["cache"][0, :, 0].tolist() == [2, 2, 2, 2]
+    assert short.position.tolist() == [4]
+
+
+def test_rows_at_different_places_are_not_joined_as_if_they_stood_at_one() -> None:
+    states = [State({"hidden": torch.zeros(1, 2)}, position) for position in (3, 4)]
+    with pytest.raises(ValueError, match="different places"):
+        State.join(states)

@@ -28,6 +28,8 @@ NAMES = (
     "pairs-transformer",
     "copying",
     "talker",
+    "text-vae",
+    "pairs-latent",
     "elmo-words",
     "word2vec",
     "classifier",

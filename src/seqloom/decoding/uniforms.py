@@ -15,8 +15,11 @@ def uniforms(seed: int | Sequence[int], sequences: Tensor, steps: Tensor) -> Ten
     The three integers go one after the other through the mixing function of SplitMix64 (Steele, Lea & Flood 2014).
     The 52 highest bits, and half a unit, keep the number away from 0 and 1.
     """
-    seeds = [seed] if isinstance(seed, int) else seed
-    bits = _mix(torch.tensor([_signed(each) for each in seeds], device=sequences.device).expand_as(sequences))
+    if isinstance(seed, int):
+        seeds = torch.full_like(sequences, _signed(seed))
+    else:
+        seeds = torch.tensor([_signed(each) for each in seed], device=sequences.device)
+    bits = _mix(seeds)
     bits = _mix(bits + sequences)
     bits = _mix(bits + steps)
     return (_shift(bits, 12).double() + 0.5) * 2.0**-52
