@@ -51,7 +51,7 @@ def test_pictures_are_announced_unless_quiet(cli: Cli, corpus_file: Path, tmp_pa
 
 def test_a_distance_is_called_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     print_scores({"frechet_distance_real": Scored(1.5, "judge"), "bits_per_character": Scored(2.0, "judge")})
-    assert capsys.readouterr().out.splitlines()[:2] == ["Fréchet distance real 1.5000", "bits per character   2.0000"]
+    assert capsys.readouterr().out.splitlines()[:2] == ["Fréchet distance real 1.5000", "bits per character    2.0000"]
 
 
 def test_models_of_images_count_images_and_name_their_distance(cli: Cli, tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ def verbs(place: Place, out: Path) -> dict[str, list[Any]]:
         "predict": [place.language, "--input", place.text],
         "embed": [place.images, "--image", "digits", "--output", out / "a.safetensors"],
         "interpolate": [place.language, "a", "b"],
+        "fill": [place.language, "a [MASK]"],
+        "serve": [place.language, "--port", 0],
         "compare": ["rnn", "average", "--data", place.text, *short[2:], "--out", out / "compared", "-q"],
         "stats": [place.text],
         "anneal": ["petersen", "--sweeps", 2],

@@ -178,7 +178,7 @@ def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
         (
             "shakespeare",
             r"'shakespeare' holds text, not pairs \(of pairs: operations, chitchat, tatoeba-en-zh, cmudict; of records "
-            r"with data\.source_field and data\.target_field to choose: tang-poems, tatoeba-en\)",
+            r"with data\.source_field and data\.target_field to choose: tang-poems, tatoeba-en, blimp\)",
         ),
         ("digits", "'digits' holds images, not pairs"),
         ([], "no files of pairs"),

@@ -149,7 +149,8 @@ def t5(**options: Any) -> tuple[Any, Tokenizer]:
 def t5_later() -> tuple[Any, Tokenizer]:
     """Version 1.1: gates, and an output matrix of its own."""
     model, tokenizer = t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
-    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.shared.weight))
+    matrix = torch.randn_like(model.shared.weight) * model.config.d_model**-0.5  # logits as large as those of 1.0
+    model.lm_head.weight = torch.nn.Parameter(matrix)
     return model, tokenizer
 
 

@@ -399,7 +399,7 @@ def test_a_folder_that_is_there_is_left_alone(folders: dict[str, Path], tmp_path
 
 # ------------------------------------------------------------------------------------------------------------- tables
 
-UNTOLD = {"vectors", "dropout", "word_dropout", "variational", "begin_as_end", "absent"}
+UNTOLD = {"vectors", "dropout", "word_dropout", "variational", "deviation", "begin_as_end", "absent"}
 """Keys that are about training alone, or follow from the words."""
 NEEDLESS = {"rotary_base": "rotary", "relative_buckets": "relative", "relative_reach": "relative"}
 NEEDLESS |= {"context": "learned", "first_position": "learned"}

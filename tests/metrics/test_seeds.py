@@ -31,7 +31,7 @@ def test_one_reading_has_no_deviation_and_a_model_without_chance_has_none_of_any
     assert math.isnan(Readings.of([3.0, math.nan]).mean)
 
 
-@given(st.floats(0, 1), st.floats(0.5, 300), st.floats(0.5, 300))
+@given(st.floats(0, 1 - 1e-6), st.floats(0.5, 300), st.floats(0.5, 300))  # beyond, scipy itself is inexact
 def test_the_incomplete_beta_function_is_scipys(x: float, a: float, b: float):
     assert incomplete_beta(x, a, b) == pytest.approx(special.betainc(a, b, x), rel=1e-9, abs=1e-14)
 

@@ -65,14 +65,15 @@ def test_nothing_but_chosen_places_reaches_the_head() -> None:
 
 def test_a_part_may_learn_more_slowly_than_all_else() -> None:
     whole = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    plain = build_optimizer(whole, OptimizerConfig(weight_decay=0.1))
-    assert [(len(group["params"]), group["weight_decay"], group["rate_factor"]) for group in plain.param_groups] == [
-        (2, 0.1, 1.0),
-        (2, 0.0, 1.0),
+    config = OptimizerConfig(weight_decay=0.1, learning_rate=0.2)
+    plain = build_optimizer(whole, config)
+    assert [(len(group["params"]), group["weight_decay"], group["lr"]) for group in plain.param_groups] == [
+        (2, 0.1, 0.2),
+        (2, 0.0, 0.2),
     ]
     whole[1].rate_factor = 0.5  # type: ignore[assignment]
-    parts = build_optimizer(whole, OptimizerConfig(weight_decay=0.1)).param_groups
-    assert [group["rate_factor"] for group in parts] == [1.0, 1.0, 0.5, 0.5]
+    parts = build_optimizer(whole, config).param_groups
+    assert [group["lr"] for group in parts] == [0.2, 0.2, 0.1, 0.1]
     assert parts[0]["params"][0] is whole[0].weight
     assert parts[2]["params"][0] is whole[1].weight
     assert parts[3]["params"][0] is whole[1].bias

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli import completion
-from seqloom.cli.options import Device
+from seqloom.cli.options import COUNTED, Device
 
 
 def serve(
@@ -21,12 +21,22 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with a token that clients have to know (Authorization: Bearer ...).")
     ] = None,
-    max_body: Annotated[int, typer.Option(help="Bytes of a request at most (413).")] = 1 << 20,
-    max_input: Annotated[int, typer.Option(help="Tokens of a text that is read, at most (422).")] = 4096,
-    max_output: Annotated[int, typer.Option(help="Tokens of a text that is written, at most (422).")] = 1024,
-    max_texts: Annotated[int, typer.Option(help="Texts of one request at most, samples counted (422).")] = 128,
-    queue: Annotated[int, typer.Option(help="Requests that may wait for each model; more are refused (429).")] = 256,
-    streams: Annotated[int, typer.Option(help="Texts that each model writes at a time; more wait.")] = 256,
+    max_body: Annotated[int, typer.Option(min=1, max=COUNTED, help="Bytes of a request at most (413).")] = 1 << 20,
+    max_input: Annotated[
+        int, typer.Option(min=1, max=COUNTED, help="Tokens of a text that is read, at most (422).")
+    ] = 4096,
+    max_output: Annotated[
+        int, typer.Option(min=1, max=COUNTED, help="Tokens of a text that is written, at most (422).")
+    ] = 1024,
+    max_texts: Annotated[
+        int, typer.Option(min=1, max=COUNTED, help="Texts of one request at most, samples counted (422).")
+    ] = 128,
+    queue: Annotated[
+        int, typer.Option(min=1, max=COUNTED, help="Requests that may wait for each model; more are refused (429).")
+    ] = 256,
+    streams: Annotated[
+        int, typer.Option(min=1, max=COUNTED, help="Texts that each model writes at a time; more wait.")
+    ] = 256,
     timeout: Annotated[float, typer.Option(help="Seconds until an answer is given up (504).")] = 120.0,
     grace: Annotated[float, typer.Option(help="Seconds to finish what runs, when told to end.")] = 20.0,
     device: Device = "auto",
@@ -46,6 +56,7 @@ def serve(
         -d '{"prompt": "The Time Traveller", "max_tokens": 20}'
     """
     from seqloom.errors import UserError
+    from seqloom.runs.folder import RunFolder
 
     try:
         from seqloom.serving.server import serve as start
@@ -68,4 +79,7 @@ def serve(
         grace=grace,
         token=None if token_file is None else read_token(token_file),
     )
-    start(named(runs), device, settings)
+    folders = named(runs)
+    for folder in folders.values():
+        RunFolder.open(folder)  # what is no run is said before anything listens
+    start(folders, device, settings)
