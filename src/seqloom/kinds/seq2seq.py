@@ -212,7 +212,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, WritesStepwise, Scores):
         varies = source.codes is not None
         writer = open_words.Opened(self.target_tokenizer, words)
         (begin,) = self._prefixes(prefix, 1)
-        return Beginning(self.steps, begin, source, decoding, decoding.limits(longest), writer, True, varies)
+        return Beginning(self.model, begin, source, decoding, decoding.limits(longest), writer, True, varies)
 
     @staticmethod
     def _source(encoded: Ragged, numbers: Numbers, codes: Tensor | None) -> Source:

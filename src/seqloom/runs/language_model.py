@@ -305,7 +305,7 @@ class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
         prompt = self.tokenizer.encode(text) if isinstance(text, str) else list(text)
         source = self.sources([number], decoding.seed)
         varies = source is not None
-        return Beginning(self.steps, prompt, source, decoding, decoding.limits(), self.tokenizer, False, varies)
+        return Beginning(self.model, prompt, source, decoding, decoding.limits(), self.tokenizer, False, varies)
 
     def token_log_probs(self, tokens: Sequence[int]) -> list[float]:
         """log p of each of some tokens given those before it, as `full_scores` has it."""
