@@ -24,7 +24,7 @@ from seqloom.interop.onnx import export_onnx  # noqa: E402
 from seqloom.models.seq2seq import Source  # noqa: E402
 from seqloom.text.special import BOS  # noqa: E402
 
-QUICK = ("GPT-2", "T5", "Vaswani")  # tracing a graph takes seconds
+QUICK = ("GPT-2", "Vaswani")  # tracing a graph takes seconds
 
 
 def shapes(all_of_them: dict[str, Any]) -> list[Any]:

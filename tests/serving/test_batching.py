@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import Serving, until
+from served import Serving, until
 
 ASKED = 40
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TURNS, Serving
 from PIL import Image
+from served import TURNS, Serving
 
 from seqloom.data.pairs import TURN
 

@@ -12,26 +12,26 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import WAIT, Serving, until
+from fastapi.testclient import TestClient
+from served import WAIT, Serving, until
+
+from seqloom.serving.app import make_app
+from seqloom.serving.measures import Measures
+from seqloom.serving.models import Models
+from seqloom.serving.settings import Settings
 
 LONG = {"prompt": "the", "max_tokens": 1000, "logit_bias": {"3": -100.0}}
 
 
-def test_it_is_there_while_models_are_loaded(runs: dict[str, Path], start: Callable[..., Serving]) -> None:
-    serving = start(runs["transformer"])
-    seen = set()
-
-    def ready() -> bool:
-        response = serving.client.get("/health")
-        seen.add(response.status_code)
-        if response.status_code == 503:
-            assert response.json() == {"status": "loading"}
-            seen.add(serving.client.get("/v1/models").status_code)
-        return response.status_code == 200
-
-    until(ready)
-    assert seen == {200, 503}
-    assert serving.end() == 0
+def test_it_is_there_while_models_are_loaded(runs: dict[str, Path]) -> None:
+    settings, measures = Settings(), Measures()
+    models = Models({"ngram": runs["ngram"]}, "cpu", settings, measures)
+    client = TestClient(make_app(models, settings, measures, lambda: False))
+    assert (client.get("/health").status_code, client.get("/health").json()) == (503, {"status": "loading"})
+    assert client.get("/v1/models").status_code == 503
+    models.load(lambda: None)
+    until(lambda: client.get("/health").status_code == 200)
+    assert [model["id"] for model in client.get("/v1/models").json()["data"]] == ["ngram"]
 
 
 def test_sigterm_finishes_what_runs_and_refuses_what_comes(
@@ -89,7 +89,7 @@ def test_a_killed_server_starts_again_on_its_port(runs: dict[str, Path], start: 
         (["RUN", "OTHER=RUN", "OTHER=RUN"], "two runs are called 'OTHER'"),
         (["RUN", "--token-file", "nonesuch"], "nonesuch cannot be read as a token file"),
         (["RUN", "--port", "99999"], "there is no port 99999"),
-        (["RUN", "--queue", "0"], "queue must be above 0"),
+        (["RUN", "--queue", "0"], "--queue: input should be greater than or equal to 1"),
         (["RUN", "--port", "TAKEN"], "choose another --port"),
     ],
 )

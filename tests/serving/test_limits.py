@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import Serving, until
+from served import Serving, until
 
 from seqloom.serving import access
 from seqloom.serving.errors import ApiError

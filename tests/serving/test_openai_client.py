@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
-from conftest import TURNS, Serving
+from served import TURNS, Serving
 
 from seqloom.data.pairs import TURN
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import schemathesis
-from conftest import Serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+from served import Serving
 
 from seqloom.serving.app import make_app
 from seqloom.serving.measures import Measures

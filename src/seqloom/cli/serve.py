@@ -21,7 +21,7 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with a token that clients have to know (Authorization: Bearer ...).")
     ] = None,
-    max_body: Annotated[int, typer.Option(min=1, max=COUNTED, help="Bytes of a request at most (413).")] = 1 << 20,
+    max_body: Annotated[int, typer.Option(min=1, max=1 << 40, help="Bytes of a request at most (413).")] = 1 << 20,
     max_input: Annotated[
         int, typer.Option(min=1, max=COUNTED, help="Tokens of a text that is read, at most (422).")
     ] = 4096,
@@ -81,5 +81,5 @@ def serve(
     )
     folders = named(runs)
     for folder in folders.values():
-        RunFolder.open(folder)  # what is no run is said before anything listens
+        RunFolder.known(folder)  # what is no run is said before anything listens
     start(folders, device, settings)

@@ -86,13 +86,19 @@ class RunFolder:
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
         """An existing run, every file of which is what was written."""
+        folder = cls.known(path)
+        if checksums.get() and os.environ.get("SEQLOOM_CHECKSUMS") != "0":
+            folder.check()
+            folder.check_weights()
+        return folder
+
+    @classmethod
+    def known(cls, path: str | Path) -> RunFolder:
+        """An existing run whose training has begun; its files are not looked at."""
         folder = cls(Path(path))
         folder.check_there()
         if not folder.begun:
             raise CheckpointError(f"the training of {path} has not begun: go on with --resume")
-        if checksums.get() and os.environ.get("SEQLOOM_CHECKSUMS") != "0":
-            folder.check()
-            folder.check_weights()
         return folder
 
     @property
