@@ -205,7 +205,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, WritesStepwise, Scores):
             raise UserError(f"{self.path} reads sources as text, not as tokens")
         decoding = decoding or Decoding()
         decoding = replace(decoding, strategy=decoding.strategy or "beam")
-        encoded, (words,) = self._encode([self._recent(text)])
+        encoded, (words,) = self._encode([self.recent(text)])
         only = np.zeros(1, np.int64)
         source = self._source(encoded, only, self._codes(only + number, decoding))
         ((_, longest),) = self._batches(encoded, decoding)

@@ -139,7 +139,7 @@ class Generation:
         length = house.check_output(served, asked.max_length, before, "max_length")
         if length is not None:
             self.decoding = Decoding.of(self.decoding, {"max_length": length})
-        house.check_texts(max(self.decoding.n_best, self.decoding.beam or 1), "n_best")
+        house.check_texts(self.decoding.rows, "n_best")
         if asked.prefix and not isinstance(run, Translates):
             raise ApiError(400, "prefix: a language model has no source; put it at the end of the prompt", "prefix")
         if asked.attention and not isinstance(run, Translates):
