@@ -90,6 +90,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
     parser.add_argument("--epochs", type=int, help="fewer than the preset's: a look, not a result")
     parser.add_argument("--minutes", type=float, default=3.0, help="how long training goes on after likelihood")
+    parser.add_argument("--rate", type=float, default=5e-5, help="the learning rate then")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
@@ -243,7 +244,7 @@ def _results(
             "training.steps": 100_000,
             "training.minutes": arguments.minutes,
             "training.validate_every": 100,
-            "training.optimizer.learning_rate": 5e-5,
+            "training.optimizer.learning_rate": arguments.rate,
             "training.schedule": {"kind": "constant"},
         }
         found[way] = _written(_trained(str(begun), settings, work / f"{row} {seed} {way}"))
