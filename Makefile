@@ -21,7 +21,7 @@ demo: $(SETUP) ## train the ladder of models on bundled data and write a report
 	$(BIN)/seqloom quickstart
 
 test: $(VENV)/.oracles ## run the whole test suite, on up to eight cores
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 test-slow: $(VENV)/.installed-test ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow

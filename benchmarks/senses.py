@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import seqloom
-from seqloom.runs.trained import Embeds, able
+from seqloom.runs.capabilities import Embeds, able
 from seqloom.text.words import split_words
 
 SENTENCES = Path(__file__).parent / "bear.tsv"

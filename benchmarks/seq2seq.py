@@ -34,12 +34,12 @@ from seqloom.data.pair_batches import PairBatch
 from seqloom.data.pairs import Pair as TextPair
 from seqloom.data.pairs import PairCorpus
 from seqloom.data.stream import Stream
-from seqloom.kinds.seq2seq import Seq2SeqAssets, TrainedSeq2Seq
 from seqloom.models.build import build_seq2seq
 from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn import State
 from seqloom.nn.decoders import Reading
 from seqloom.nn.encoders import Encoding
+from seqloom.runs.pair_model import Seq2SeqAssets, TrainedSeq2Seq
 from seqloom.text.special import BOS, PAD, UNK
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import Processes, Trainer, build_objective

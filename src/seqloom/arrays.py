@@ -100,23 +100,17 @@ def map_arrays(path: Path, expected: Mapping[str, Expected]) -> dict[str, NDArra
 
     The file may be anybody's: an array is what its header says and what is expected of it, or it is refused.
     """
+    start, header = _header(path)
     try:
-        with open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if length <= LONGEST_HEADER else None
         whole = np.memmap(path, np.uint8, "r").view(np.ndarray)
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"cannot read {path}: {getattr(error, 'strerror', None) or 'its header is damaged'}"
-        ) from None
-    if not isinstance(header, dict):
-        raise CheckpointError(f"cannot read {path}: its header is damaged")
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is damaged'}") from None
     arrays = {}
     for name, (dtype, shape) in expected.items():
         if name not in header:
             raise CheckpointError(f"{path} is damaged: it has no {name}")
         try:
-            array = _array(whole, 8 + length, **header[name])
+            array = _array(whole, start, **header[name])
         except (KeyError, TypeError, ValueError, OverflowError):
             raise CheckpointError(f"{path} is damaged: its header does not say where {name} is") from None
         if not np.issubdtype(array.dtype, dtype) or not fits(array.shape, shape):
@@ -127,6 +121,35 @@ def map_arrays(path: Path, expected: Mapping[str, Expected]) -> dict[str, NDArra
             )
         arrays[name] = array
     return arrays
+
+
+def shapes_of(path: Path) -> dict[str, tuple[str, list[int]]]:
+    """The type (F32, I64, ...) and the shape of each array of a safetensors file, by its header: no array is read."""
+    start, header = _header(path)
+    header.pop("__metadata__", None)
+    try:
+        end = start + max((array["data_offsets"][1] for array in header.values()), default=0)
+        shapes = {name: (str(array["dtype"]), [int(size) for size in array["shape"]]) for name, array in header.items()}
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise CheckpointError(f"cannot read {path}: its header is damaged") from None
+    if (size := path.stat().st_size) != end:
+        raise CheckpointError(f"{path} is damaged: it has {size:,} bytes, and its header tells of {end:,}")
+    return shapes
+
+
+def _header(path: Path) -> tuple[int, dict[str, Any]]:
+    """Where the arrays of a safetensors file begin, and what its header says of them."""
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length)) if length <= LONGEST_HEADER else None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or 'its header is damaged'}"
+        ) from None
+    if not isinstance(header, dict):
+        raise CheckpointError(f"cannot read {path}: its header is damaged")
+    return 8 + length, header
 
 
 def _array(whole: NDArray[np.uint8], start: int, dtype: str, shape: list[int], data_offsets: list[int]) -> NDArray[Any]:

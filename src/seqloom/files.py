@@ -12,7 +12,7 @@ import platform
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -73,8 +73,11 @@ def atomic_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; it becomes `path` only when the block ends without an error."""
+def atomic_folder(path: Path, is_sound: Callable[[Path], bool] = lambda _: False) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; it becomes `path` only when the block ends without an error.
+
+    is_sound: whether a folder of that name is as good as this one, and stays: others may be reading it by now.
+    """
     path = Path(path)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +89,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             for file in temporary.rglob("*"):
                 _sync(file)
             temporary.chmod(0o777 & ~_umask())
-            while not _renamed(temporary, path):  # a folder cannot be replaced in one step
+            while not _renamed(temporary, path) and not is_sound(path):  # a folder cannot be replaced in one step
                 discard_folder(path)
             _sync(path.parent)
     finally:

@@ -19,7 +19,7 @@ from seqloom.errors import ConfigError, DataError, UserError
 from seqloom.kinds.gan import TrainedGan, share_as_near
 from seqloom.kinds.image_classifier import TrainedImageClassifier
 from seqloom.metrics.judges import PixelComponents
-from seqloom.runs.trained import Draws, HasPlayers, able
+from seqloom.runs.capabilities import Draws, HasPlayers, able
 from seqloom.training import Interrupted, read_metrics
 from seqloom.training.trainer import Trainer
 

@@ -96,6 +96,14 @@ def test_ngrams_and_word_vectors_do_not_wait_for_torch(corpus_file: Path, tmp_pa
     assert found == {line: [] for line in found}
 
 
+def test_who_looks_at_runs_does_not_wait_for_torch(run: Path) -> None:
+    folder = str(run.parent)
+    lines = [["runs", folder], ["runs", folder, "--json"], ["show", folder]]
+    lines += [["watch", str(run), "--once"], ["watch", str(run), "--json"]]
+    found = imported(lines, ["torch", "matplotlib", "numba"])
+    assert found == {line: [] for line in found}
+
+
 def test_networks_read_and_write_without_matplotlib_and_the_compiler(run: Path, corpus_file: Path) -> None:
     lines = [
         ["score", str(run), "--input", str(corpus_file)],

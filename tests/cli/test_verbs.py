@@ -35,6 +35,7 @@ def test_train_writes_a_run_and_says_what_came_of_it(cli: Cli, tiny: list[str], 
         "run.json",
         "model.safetensors",
         "metrics.jsonl",
+        "samples.jsonl",
         "report.html",
         "checkpoints",
     }
@@ -215,6 +216,37 @@ def test_evaluate_alone_takes_the_validation_text(cli: Cli, run: Path) -> None:
     best = min(entry["valid_loss"] for entry in entries if "valid_loss" in entry)
     shown = dict(line.split(maxsplit=1) for line in cli("evaluate", run).out.replace("cross entropy", "H").splitlines())
     assert float(shown["H"]) == pytest.approx(best, rel=1e-3)
+
+
+def test_dynamic_figures_stand_after_the_others_and_say_how_they_came_about(
+    cli: Cli, run: Path, corpus_file: Path
+) -> None:
+    weights = (run / "model.safetensors").read_bytes()
+    (static,) = cli("evaluate", run, "--json").records
+    (found,) = cli("evaluate", run, "--dynamic", "--json").records
+    assert list(found) == [*static, *(f"dynamic_{name}" for name in static)]
+    assert {name: found[name] for name in static} == static
+    assert "by default (this is the validation text)" in found["dynamic_perplexity"]["signature"]
+    (stays,) = cli("evaluate", run, "--dynamic", "--dynamic-rate", 0, "--dynamic-decay", 0, "--json").records
+    assert stays["dynamic_perplexity"]["value"] == pytest.approx(static["perplexity"]["value"], rel=1e-2)  # as one row
+    assert "learning rate 0 given" in stays["dynamic_perplexity"]["signature"]
+    (other,) = cli("evaluate", run, "--source", corpus_file, "--dynamic", "--json").records
+    assert "chosen on the validation text" in other["dynamic_perplexity"]["signature"]
+    assert (run / "model.safetensors").read_bytes() == weights
+
+
+def test_dynamic_evaluation_is_refused_where_it_means_nothing(
+    cli: Cli, run: Path, tiny: list[str], tmp_path: Path
+) -> None:
+    assert cli("evaluate", run, "--dynamic-rate", "1e-4").error == (
+        "--dynamic-rate goes with --dynamic, the evaluation by weights that go on learning"
+    )
+    assert "finite number, 0 or more" in cli("evaluate", run, "--dynamic", "--dynamic-rate", -1).error
+    data = [each for each in tiny[1::2] if each.startswith(("data.train", "data.unit", "text."))]
+    seqloom.train("ngram", data, tmp_path / "counted")
+    refused = cli("evaluate", tmp_path / "counted", "--dynamic")
+    assert refused.code == 2
+    assert "evaluate --dynamic" in refused.error
 
 
 # ------------------------------------------------------------------------------- compare, quickstart and inspect

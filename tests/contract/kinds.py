@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "generate": "--prompt 'the cat' --strategy greedy",
     "score": "--input sentences.txt",
     "evaluate": "",
+    "evaluate --dynamic": "",
     "predict": "--input sentences.txt",
     "embed": "--input sentences.txt --output OUT.safetensors",
     "fill": "'the [MASK] sat' 'a [MASK] [MASK]' --top 2",
@@ -142,7 +143,7 @@ def language(name: str, *settings: str, preset: str | None = None) -> Case:
         (*WINDOWS, "model.embedding.size=10", "model.embedding.dropout=0.1", *settings),
         learns=True,
         **WRITES,
-        verbs=("generate", "score", "evaluate", "inspect gradients", "inspect normaliser"),
+        verbs=("generate", "score", "evaluate", "evaluate --dynamic", "inspect gradients", "inspect normaliser"),
     )
 
 

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 
 Run = TypeVar("Run")
 
-TIMING = {"seconds", "tokens_per_second", "crc32"}
+TIMING = {"seconds", "tokens_per_second", "sampled", "crc32"}
 """The figures of a log in which two equal trainings differ."""
 
 PARTS_OF_SPEECH = {"the": "D", "a": "D", "on": "P", "and": "C", "sat": "V", "fell": "V", "met": "V"}

@@ -143,3 +143,28 @@ def test_what_a_read_only_cache_holds_is_used(tmp_path: Path, monkeypatch: pytes
     assert cached("things", "a recipe", lambda folder: pytest.fail("made twice")) == kept
     assert tmp_path not in cached("things", "another recipe", count).folder.parents
     cache._substitute.cache_clear()
+
+
+def test_what_another_process_made_meanwhile_stays_for_those_who_read_it(tmp_path: Path) -> None:
+    folder = tmp_path / "entry"
+
+    def fill(place: Path) -> cache.About:
+        (place / "data.bin").write_bytes(b"some bytes")
+        return {"dtype": "uint16"}
+
+    def fill_slowly(place: Path) -> cache.About:
+        Entry.write(folder, fill)  # the other one is faster
+        made.append((folder / "data.bin").stat().st_ino)
+        return fill(place)
+
+    made: list[int] = []
+    assert Entry.write(folder, fill_slowly) == Entry.read(folder)
+    assert [(folder / "data.bin").stat().st_ino] == made
+    assert [each.name for each in tmp_path.iterdir()] == ["entry"]
+
+    def fill_beside_a_damaged_one(place: Path) -> cache.About:
+        flip(folder / "data.bin")
+        return fill(place)
+
+    Entry.write(folder, fill_beside_a_damaged_one)
+    assert Entry.read(folder) is not None

@@ -22,9 +22,9 @@ from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.energy.boltzmann import all_states
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
 from seqloom.models.energy.units import BernoulliUnits
+from seqloom.runs.capabilities import DrawsClasses, able
 from seqloom.runs.energy_model import TrainedEnergyModel
 from seqloom.runs.image_model import ImageAssets
-from seqloom.runs.trained import DrawsClasses, able
 from seqloom.training import Interrupted, read_metrics
 from seqloom.training.checkpoints import load_weights
 from seqloom.training.trainer import Trainer

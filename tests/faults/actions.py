@@ -52,6 +52,7 @@ def prepare() -> None:
     target.typing_context.refresh()
     target.target_context.refresh()
     torch.set_num_threads(1)
+    import_module("seqloom.training.trainer").SAMPLED = 1e9  # no clock decides which validations keep samples
     os.fsync = lambda descriptor: None  # the disk keeps what a killed process wrote; waiting for it takes half the time
 
 

@@ -9,12 +9,12 @@ import torch
 
 from seqloom.config import load_config
 from seqloom.config.schema.language import LanguageModelConfig
-from seqloom.kinds.seq2seq import Seq2SeqAssets
 from seqloom.models.build import build_seq2seq
 from seqloom.models.language import build_language_model
 from seqloom.nn.output import layout_of
 from seqloom.runs.engine import write_run
 from seqloom.runs.neural_words import NeuralTextAssets
+from seqloom.runs.pair_model import Seq2SeqAssets
 from seqloom.text.vocabulary import Vocabulary
 from seqloom.text.words import WordTokenizer
 from seqloom.training.checkpoints import save_tensors

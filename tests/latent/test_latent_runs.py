@@ -17,8 +17,8 @@ from seqloom.data.materials import prepare_images
 from seqloom.errors import ConfigError, DataError, UserError
 from seqloom.kinds.mixture import TrainedMixture
 from seqloom.kinds.vae import TrainedVae
+from seqloom.runs.capabilities import Denoises, DrawsClasses, HasDensity, able
 from seqloom.runs.code_model import TrainedCodeModel
-from seqloom.runs.trained import Denoises, DrawsClasses, HasDensity, able
 from seqloom.training import Interrupted, Interrupts
 
 DATA = {"kind": "images", "train": "digits", "values": "sampled", "batch_size": 50}

@@ -12,7 +12,8 @@ from sklearn.decomposition import PCA
 from seqloom.models.word_vectors import WordVectors
 from seqloom.reports.html import page, writable
 from seqloom.reports.style import save
-from seqloom.reports.word_map import project, readable, spread, word_map_section, words_picture
+from seqloom.reports.word_map import word_map_section, words_picture
+from seqloom.reports.word_places import project, readable, spread
 
 
 def clusters(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

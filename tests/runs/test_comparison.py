@@ -27,12 +27,12 @@ from seqloom.errors import CheckpointError, UserError
 from seqloom.kinds import compare, register
 from seqloom.reports.ladder import Ladder
 from seqloom.reports.ladder_numbers import ladder_json
+from seqloom.runs.capabilities import Draws, HasDensity
 from seqloom.runs.contests import Entrant, ImageContest, PairContest, TextContest
 from seqloom.runs.folder import locked
 from seqloom.runs.image_model import ImageAssets, ImageKind, TrainedImageModel
 from seqloom.runs.language_model import TrainedLanguageModel
 from seqloom.runs.stages import Computation, Computed, Stopwatch, saving
-from seqloom.runs.trained import Draws, HasDensity
 from seqloom.training import Reporter
 
 SMALL = ["data.batch_size=4", "data.length=8", "training.steps=2", "training.device=cpu"]

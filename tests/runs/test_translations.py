@@ -23,13 +23,13 @@ from seqloom.data.ragged import padded
 from seqloom.data.stream import sorted_batches
 from seqloom.errors import ConfigError, DataError, UserError
 from seqloom.kinds.language import TrainedNeuralLanguageModel
-from seqloom.kinds.seq2seq import Seq2SeqAssets, TrainedSeq2Seq
 from seqloom.metrics.network_likelihood import target_likelihood
 from seqloom.models.build import build_seq2seq
 from seqloom.models.language import build_language_model
 from seqloom.models.seq2seq import Source
 from seqloom.runs.language_model import TrainedLanguageModel
 from seqloom.runs.neural_words import NeuralTextAssets
+from seqloom.runs.pair_model import Seq2SeqAssets, TrainedSeq2Seq
 from seqloom.runs.scores import Score
 from seqloom.text.kinds import train_tokenizer
 from seqloom.text.special import EOS, UNK
@@ -152,7 +152,7 @@ def test_a_small_budget_of_tokens_changes_nothing(
     name: str, models: dict[str, TrainedSeq2Seq], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = models[name].generate(SOURCES, beam=3, n_best=2, coverage_penalty=0.2)
-    monkeypatch.setattr("seqloom.kinds.seq2seq.BATCH_TOKENS", 20)
+    monkeypatch.setattr("seqloom.runs.pair_model.BATCH_TOKENS", 20)
     in_pieces = models[name].generate(SOURCES, beam=3, n_best=2, coverage_penalty=0.2)
     assert all(same(one, other) for one, other in zip(whole, in_pieces, strict=True))
 

@@ -32,6 +32,9 @@ NAMES = (
     "vae",
     "captioner",
     "text-to-image",
+    "bert",
+    "autoencoder",
+    "rbm",
 )
 
 

@@ -106,8 +106,8 @@ def test_many_requests_leave_no_memory_behind(server: Serving) -> None:
     assert memory() - before < 32 << 20
 
 
-def test_a_stream_that_fails_ends_with_the_error(server: Serving) -> None:
-    body = {"model": "transformer", "prompt": [2], "stream": True}
+def test_a_stream_that_cannot_begin_is_refused_before_it_does(server: Serving) -> None:
+    body = {"model": "transformer", "prompt": [5, 2], "stream": True}  # a text begins at its beginning
     response = server.post("/v1/completions", **body)
-    assert response.status_code == 400  # before it begins
+    assert response.status_code == 400
     assert "<bos>" in json.loads(response.text)["error"]["message"]

@@ -36,7 +36,7 @@ def test_models_say_what_they_are_for(server: Serving, runs: dict[str, Path]) ->
     assert list(offers) == list(runs)
     assert "/v1/completions" in offers["ngram"]
     assert "/v1/chat/completions" in offers["talker"]
-    assert offers["vae"] == ["/v1/sample", "/v1/latent"]
+    assert offers["vae"] == ["/v1/sample", "/v1/latent", "/v1/examples", "/v1/training"]
     assert server.client.get("/v1/models/vae").json()["kind"] == "vae"
     assert server.client.get("/v1/models/nonesuch").status_code == 404
 
@@ -165,7 +165,7 @@ def test_embeddings_are_means_over_words(server: Serving, trained: dict[str, Any
 def test_tokens_come_back_as_the_text(server: Serving) -> None:
     tokens = server.answer("/tokenize", model="transformer", text="the cat sat")
     assert tokens["pieces"] == ["the", "cat", "sat"]
-    assert server.answer("/detokenize", model="transformer", tokens=tokens["tokens"]) == {"text": "the cat sat"}
+    assert server.answer("/detokenize", model="transformer", tokens=tokens["tokens"])["text"] == "the cat sat"
     assert "no token" not in server.refusal(400, "/detokenize", model="transformer", tokens=[10**6])["message"]
 
 

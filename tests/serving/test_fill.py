@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from seqloom.runs import trained as runs
+from seqloom.runs import capabilities as runs
 from seqloom.serving.app import make_app
 from seqloom.serving.engine import Engine
 from seqloom.serving.measures import Measures

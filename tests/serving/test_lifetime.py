@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import threading
@@ -15,10 +16,12 @@ import pytest
 from fastapi.testclient import TestClient
 from served import WAIT, Serving, until
 
+from seqloom.errors import UserError
 from seqloom.serving.app import make_app
 from seqloom.serving.measures import Measures
 from seqloom.serving.models import Models
-from seqloom.serving.settings import Settings
+from seqloom.serving.server import listen
+from seqloom.serving.settings import Settings, named
 
 LONG = {"prompt": "the", "max_tokens": 1000, "logit_bias": {"3": -100.0}}
 
@@ -71,6 +74,25 @@ def _ask(serving: Serving) -> None:
         serving.post("/v1/generate", prompt="the", n_best=64, max_length=1000, min_length=1000)
 
 
+def test_runs_in_a_folder_are_called_by_their_places(runs: dict[str, Path], tmp_path: Path) -> None:
+    for place in ("alone", "ladder/ngram"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).symlink_to(runs["ngram"])
+    assert named([str(tmp_path / "ladder")]) == {"ngram": tmp_path / "ladder/ngram"}
+    assert named([str(tmp_path), f"other={runs['vae']}"]) == {
+        "alone": tmp_path / "alone",
+        "ladder-ngram": tmp_path / "ladder/ngram",
+        "other": runs["vae"],
+    }
+    assert named([str(runs["vae"])]) == {"vae": runs["vae"]}
+    begun = tmp_path / "begun" / "lstm"
+    begun.mkdir(parents=True)
+    (begun / "run.json").symlink_to(runs["ngram"] / "run.json")
+    assert "begun-lstm" not in named([str(tmp_path)])
+    with pytest.raises(UserError, match="has weights yet"):
+        named([str(tmp_path / "begun")])
+
+
 def test_a_killed_server_starts_again_on_its_port(runs: dict[str, Path], start: Callable[..., Serving]) -> None:
     first = start(runs["ngram"]).until_ready()
     port = int(first.url.rpartition(":")[2])
@@ -114,3 +136,27 @@ def test_damaged_runs_end_the_server_with_their_error(
     serving = start(tmp_path / "damaged")
     assert serving.process.wait(WAIT) == 2
     assert "error: " in serving.log.read_text(encoding="utf-8").splitlines()[-1]
+
+
+def test_parts_of_answers_are_sent_at_once() -> None:
+    with listen(Settings(port=0)) as listening:
+        listening.listen()
+
+        async def accept() -> int:
+            """What asyncio makes of a connection."""
+            given: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+            def arrived(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                connection = writer.get_extra_info("socket")
+                given.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                writer.close()
+
+            server = await asyncio.start_server(arrived, sock=listening)
+            _, client = await asyncio.open_connection(*listening.getsockname())
+            try:
+                return await asyncio.wait_for(given, WAIT)
+            finally:
+                client.close()
+                server.close()
+
+        assert asyncio.run(accept())

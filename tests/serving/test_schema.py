@@ -21,6 +21,15 @@ from seqloom.serving.models import Models
 from seqloom.serving.settings import Settings
 
 SMALL = ("--max-output", 30, "--max-input", 200, "--max-texts", 8)
+MODELS = {
+    "talker": ("chat", "responses", "translate"),
+    "vae": ("sample", "latent"),
+    "autoencoder": ("denoise",),
+    "rbm": ("complete-image",),
+    "word2vec": ("words",),
+    "ngram": (),
+}
+"""Who is asked what."""
 CHECKS = [not_a_server_error, status_code_conformance, response_schema_conformance]
 
 
@@ -38,15 +47,13 @@ OPERATIONS = operations()
 @pytest.fixture(scope="module")
 def documented(runs: dict[str, Path], start: Callable[..., Serving]) -> dict[str, Serving]:
     """Servers of one model each, so that requests need not name it."""
-    made = {name: start(runs[name], *SMALL) for name in ("ngram", "talker", "vae")}
+    made = {name: start(runs[name], *SMALL) for name in MODELS}
     return {name: serving.until_ready() for name, serving in made.items()}
 
 
 def model_for(path: str) -> str:
     """The model that is asked there."""
-    if any(name in path for name in ("chat", "responses", "translate")):
-        return "talker"
-    return "vae" if any(name in path for name in ("sample", "latent")) else "ngram"
+    return next((name for name, parts in MODELS.items() if any(part in path for part in parts)), "ngram")
 
 
 def try_out(operation: Any, url: str, mode: GenerationMode, examples: int) -> None:

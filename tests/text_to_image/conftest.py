@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from seqloom.runs.capabilities import Captions
 from seqloom.runs.generation import Generated
-from seqloom.runs.trained import Captions
 from seqloom.text.words import WordTokenizer
 
 SHADES = {"black": 0, "grey": 120, "white": 240}

@@ -17,7 +17,7 @@ from benchmarks.scene_judge import PLACE, SceneJudge, pictures_of_things, scene_
 
 import seqloom
 from seqloom.data.scenes import NAMES, load_scenes, load_things
-from seqloom.runs.trained import Classified
+from seqloom.runs.capabilities import Classified
 
 READER = {"embedding": {"size": 8}, "encoder": {"kind": "gru", "size": 8}}
 PAINTERS = {

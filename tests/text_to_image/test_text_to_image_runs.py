@@ -15,7 +15,7 @@ import seqloom
 from seqloom.cli import main
 from seqloom.errors import ConfigError, DataError
 from seqloom.kinds.text_to_image import TrainedTextToImage
-from seqloom.runs.trained import Captions
+from seqloom.runs.capabilities import Captions
 from seqloom.training import read_metrics
 
 MODEL = {

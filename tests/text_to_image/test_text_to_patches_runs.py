@@ -17,7 +17,7 @@ import seqloom
 from seqloom.data.captions import CaptionedImages
 from seqloom.errors import CheckpointError, ConfigError, DataError
 from seqloom.kinds.text_to_patches import TrainedTextToPatches
-from seqloom.runs.trained import Captions
+from seqloom.runs.capabilities import Captions
 from seqloom.training import read_metrics
 
 MODEL = {

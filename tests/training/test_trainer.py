@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from sealing import reseal, unfinish
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import seqloom
 from seqloom.config import load_config
@@ -17,6 +19,7 @@ from seqloom.config.schema.training import AveragingConfig, OptimizerConfig, Sch
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
 from seqloom.models.image_classifier import ImageClassifier
 from seqloom.models.language import build_language_model
+from seqloom.progress import Silent
 from seqloom.runs.folder import RunFolder
 from seqloom.training import Journal, read_metrics
 from seqloom.training.averaging import WeightAverage, mean_weights
@@ -199,6 +202,52 @@ def test_bf16_and_float32_agree_roughly(tiny: list[str], tmp_path: Path) -> None
     seqloom.train("transformer", tiny, tmp_path / "full")
     seqloom.train("transformer", [*tiny, "training.precision=bf16"], tmp_path / "half")
     assert losses(tmp_path / "half") == pytest.approx(losses(tmp_path / "full"), rel=2e-2)
+
+
+@pytest.fixture
+def compiling(monkeypatch: pytest.MonkeyPatch) -> CompileCounterWithBackend:
+    """Compiles as the trainer does, gradients included, but for the last step, which takes a minute; counts graphs."""
+    counter = CompileCounterWithBackend("aot_eager")
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counter, fullgraph=True))
+    torch.compiler.reset()
+    return counter
+
+
+@pytest.mark.parametrize(
+    ("features", "graphs"),
+    [("transformer", 1), ("average", 1), ("attention-average", 1), ("feedforward", 3), ("convolution", 3)],
+)
+def test_a_language_model_and_its_loss_are_one_graph_for_the_compiler(
+    features: str, graphs: int, tiny: list[str], tmp_path: Path, compiling: CompileCounterWithBackend
+) -> None:
+    """Where a state is carried there is a graph for the first window, one for the second, and one for all others."""
+    settings = [each for each in tiny if "average" not in features or "model.features" not in each]
+    settings.append("data.sampling=sequential")
+    seqloom.train(features, settings, tmp_path / "plain")
+    assert compiling.frame_count == 0
+    seqloom.train(features, [*settings, "training.compile=true"], tmp_path / "compiled")
+    assert losses(tmp_path / "compiled") == pytest.approx(losses(tmp_path / "plain"), rel=1e-5)
+    assert compiling.frame_count == graphs
+
+
+def test_recurrent_networks_and_sampled_outputs_are_not_one_graph(
+    tiny: list[str], tmp_path: Path, compiling: CompileCounterWithBackend
+) -> None:
+    seqloom.train("lstm", [*tiny, "training.compile=true"], tmp_path / "lstm")
+    sampled = ["model.output.kind=noise-contrastive", "training.compile=true"]
+    seqloom.train("average", [*(each for each in tiny if "model.features" not in each), *sampled], tmp_path / "other")
+    assert compiling.frame_count == 0
+
+
+def test_compiling_is_left_to_the_trainer_and_it_says_what_it_decided(tiny: list[str], tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Heard(Silent):
+        def say(self, message: str) -> None:
+            said.append(message)
+
+    seqloom.train("lstm", [*tiny, "training.compile=auto"], tmp_path / "run", reporter=Heard())
+    assert "training.compile=auto: the model is not compiled (it pays on a GPU)" in said
 
 
 def test_tensorboard_events_are_written(tiny: list[str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from seqloom.progress import say
 
 if TYPE_CHECKING:
     from seqloom.models.energy.search import Found
-    from seqloom.runs.trained import Anneals
+    from seqloom.runs.capabilities import Anneals
 
 LISTED = 10  # nodes of a side, or states, that plain output names
 
@@ -107,7 +107,7 @@ def _of_graph(source: str, options: dict[str, Any], out: Path | None, json: bool
 def _of_run(source: str, options: dict[str, Any], out: Path | None, json: bool) -> None:
     import numpy as np
 
-    from seqloom.runs.trained import Anneals
+    from seqloom.runs.capabilities import Anneals
 
     run: Anneals = load_able(source, Anneals, "cpu")
     found = run.lowest(**options)

@@ -28,11 +28,14 @@ from seqloom.cli import (
     predict,
     presets,
     quickstart,
+    report,
+    runs,
     score,
     serve,
     show,
     stats,
     train,
+    watch,
     words,
 )
 from seqloom.cli.options import Verbs
@@ -91,7 +94,10 @@ def seqloom(
 
 app.command()(quickstart.quickstart)
 app.command()(train.train)
+app.command()(watch.watch)
+app.command()(runs.runs)
 app.command()(show.show)
+app.command()(report.report)
 app.command()(generate.generate)
 app.command()(score.score)
 app.command()(evaluate.evaluate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -119,4 +120,5 @@ def show(ladder: Ladder, out: Path, json: bool) -> None:
 
     Console().print(ladder_table(ladder))
     typer.echo(f"report: {out / 'report.html'}")
+    typer.echo(f"page:   seqloom serve {shlex.quote(str(out))}")
     typer.echo(f"next:   {ladder.next_command}")

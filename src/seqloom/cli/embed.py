@@ -10,7 +10,7 @@ import typer
 from seqloom.cli.options import Device, Image, Input, Json, Run, load_reader, print_json, read_batches, read_images
 
 if TYPE_CHECKING:
-    from seqloom.runs.trained import Embeds, EmbedsImages
+    from seqloom.runs.capabilities import Embeds, EmbedsImages
 
 Mix = Literal["mean", "top", "layers"]
 
@@ -43,7 +43,7 @@ def embed(
       seqloom embed runs/vae --image digits --output codes.safetensors
     """
     from seqloom.errors import UserError
-    from seqloom.runs.trained import Embeds, EmbedsImages
+    from seqloom.runs.capabilities import Embeds, EmbedsImages
 
     model = load_reader(run, Embeds, EmbedsImages, input, image, device)
     if isinstance(model, Embeds):
@@ -83,7 +83,7 @@ def _embed_words(model: Embeds, input: str, mix: Mix, output: Path) -> tuple[str
 def _embed_images(model: EmbedsImages, image: list[str], layer: int | None, output: Path) -> tuple[str, dict[str, int]]:
     """What was written, in words and as an object."""
     from seqloom.arrays import write_arrays
-    from seqloom.runs.trained import EmbedsLayers, able
+    from seqloom.runs.capabilities import EmbedsLayers, able
 
     layered = None if layer is None else able(model, EmbedsLayers)
     images = read_images(model, image).images

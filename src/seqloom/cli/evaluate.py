@@ -66,6 +66,15 @@ def evaluate(
         typer.Option(metavar="RUN", help="Text to image: a captioner that reads drawn images; do they say the same?"),
     ] = None,
     minimal_pairs: MinimalPairs = None,
+    dynamic: Annotated[
+        bool, typer.Option("--dynamic", help="Text: also by weights that go on learning from what was read.")
+    ] = False,
+    dynamic_rate: Annotated[
+        float | None, typer.Option(help="--dynamic: the learning rate; else chosen on the validation text.")
+    ] = None,
+    dynamic_decay: Annotated[
+        float | None, typer.Option(help="--dynamic: how fast it is forgotten; else chosen on the validation text.")
+    ] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -80,11 +89,16 @@ def evaluate(
     With --minimal-pairs, a model of text says which of two sentences it finds likelier: how often is it the good one?
     Text is then evaluated too only where --source names it. `blimp` is a bundled slice of BLiMP.
 
+    With --dynamic, a network also reads the text while it learns from it, a few tokens at a time, each predicted before
+    it is learned from (Krause et al. 2018). These figures begin with `dynamic`. The run stays as it is.
+
     \b
     Examples:
       seqloom evaluate runs/lstm --source test.txt
       seqloom evaluate runs/lstm --json
       seqloom evaluate runs/lstm --minimal-pairs blimp
+      seqloom evaluate runs/lstm --source test.txt --dynamic
+      seqloom evaluate runs/lstm --dynamic --dynamic-rate 1e-4 --dynamic-decay 0.003
       seqloom evaluate runs/translate-en-zh
       seqloom evaluate runs/mine --source test.en --reference test.de --beam 5
       seqloom evaluate runs/mine --source test.en --reference test.de --against runs/other
@@ -95,9 +109,20 @@ def evaluate(
     """
     from seqloom.errors import UserError
     from seqloom.kinds import load
+    from seqloom.runs.capabilities import (
+        Captions,
+        ComparesWithReferences,
+        DrawsTexts,
+        LearnsWhileReading,
+        Scores,
+        Translates,
+        able,
+    )
     from seqloom.runs.generation import Decoding
-    from seqloom.runs.trained import Captions, ComparesWithReferences, DrawsTexts, Scores, Translates, able
 
+    for option, rate in (("--dynamic-rate", dynamic_rate), ("--dynamic-decay", dynamic_decay)):
+        if rate is not None and not dynamic:
+            raise UserError(f"{option} goes with --dynamic, the evaluation by weights that go on learning")
     decoding = Decoding(
         strategy,
         beam,
@@ -109,6 +134,7 @@ def evaluate(
     model = load(run, device)
     knowledge = able(model, Scores).minimal_pairs(minimal_pairs).scores if minimal_pairs else {}
     given: Any = source[0] if source and len(source) == 1 else source
+    learning = able(model, LearnsWhileReading).dynamic_figures(given, dynamic_rate, dynamic_decay) if dynamic else {}
     if isinstance(model, ComparesWithReferences):
         if reference and not isinstance(model, Translates):
             raise UserError(f"{run} is a captioner: give it one --source, images with their captions")
@@ -131,10 +157,10 @@ def evaluate(
     elif reference or output or tokenize or against or task or bleu_weights is not None:
         able(model, ComparesWithReferences)
     else:
-        scores = {} if knowledge and given is None else model.evaluate(given).scores
+        scores = {} if knowledge and given is None and not dynamic else model.evaluate(given).scores
     if judge is not None:
         scores |= able(model, DrawsTexts).read_back(load_able(judge, Captions, device), given)
-    scores = knowledge | scores
+    scores = knowledge | scores | learning
     if json:
         print_json(scored_json(scores))
     else:

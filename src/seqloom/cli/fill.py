@@ -11,7 +11,7 @@ import typer
 from seqloom.cli.options import HELD, Device, Input, Json, Run, load_able, print_json, read_batches, text
 
 if TYPE_CHECKING:
-    from seqloom.runs.trained import Filled, Fills
+    from seqloom.runs.capabilities import Filled, Fills
 
 BATCH = 64  # lines whose blanks are filled in together
 
@@ -41,7 +41,7 @@ def fill(
       echo "He is a [MASK]." | seqloom fill runs/bert
     """
     from seqloom.errors import UserError
-    from seqloom.runs.trained import Fills
+    from seqloom.runs.capabilities import Fills
 
     if texts and input != "-":
         raise UserError("give texts or --input, not both")

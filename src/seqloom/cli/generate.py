@@ -31,8 +31,8 @@ from seqloom.cli.options import (
 from seqloom.progress import say, watched
 
 if TYPE_CHECKING:
+    from seqloom.runs.capabilities import Captions, Continues, Generates, Translates
     from seqloom.runs.generation import Decoding, Generated
-    from seqloom.runs.trained import Captions, Continues, Generates, Translates
 
 LONG = 20_000  # characters that a model may be reading for a while: attention takes the square of the length
 PATIENCE = 5.0  # seconds until a person wants to know what it is doing
@@ -159,8 +159,8 @@ def generate(
     """
     from seqloom.errors import UserError
     from seqloom.kinds import load
+    from seqloom.runs.capabilities import Captions, Continues, Generates, Translates, able
     from seqloom.runs.generation import Decoding
-    from seqloom.runs.trained import Captions, Continues, Generates, Translates, able
 
     if (prompt is not None) + (input is not None) + chat > 1:
         raise UserError("give one of --prompt, --input and --chat")

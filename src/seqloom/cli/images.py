@@ -23,7 +23,7 @@ from seqloom.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from seqloom.runs.trained import Pixels
+    from seqloom.runs.capabilities import Pixels
 
 SHOWN = 100  # images beside each other at most
 
@@ -56,7 +56,7 @@ def sample(
       seqloom images sample runs/rbm --n 64 --out samples.png
       seqloom images sample runs/gan --class 3 --out threes.png
     """
-    from seqloom.runs.trained import Draws, DrawsClasses
+    from seqloom.runs.capabilities import Draws, DrawsClasses
 
     if label is None:
         drawn = load_able(run, Draws, device).sample(n, seed)
@@ -77,6 +77,7 @@ def denoise(
     ] = False,
     n: Annotated[int, typer.Option(min=1, max=HELD, help="How many images, at most.")] = 12,
     out: Annotated[Path, typer.Option(help="The picture: what came in above what came out.")] = Path("denoised.png"),
+    seed: Seed = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -89,13 +90,13 @@ def denoise(
     """
     import numpy as np
 
+    from seqloom.runs.capabilities import Denoises
     from seqloom.runs.image_model import as_pixels
-    from seqloom.runs.trained import Denoises
 
     model = load_able(run, Denoises, device)
     images = model.held_out(input).first(n)
     if corrupt:
-        noisy = model.corrupted(images)
+        noisy = model.corrupted(images, seed)
         rows = [images.images, as_pixels(noisy), model.denoise(noisy)]
     else:
         rows = [images.images, model.denoise(images)]
@@ -130,7 +131,7 @@ def complete(
       seqloom images complete runs/rbm --keep top --out completed.png
       seqloom images complete runs/boltzmann --keep 0.5 --n 500 --json
     """
-    from seqloom.runs.trained import Completes
+    from seqloom.runs.capabilities import Completes
 
     model = load_able(run, Completes, device)
     found = model.complete(model.held_out(input).first(n), keep, sweeps, seed)
@@ -163,7 +164,7 @@ def interpolate(
       seqloom images interpolate runs/gan --spherical
       seqloom images interpolate runs/vae --spherical --paths 4
     """
-    from seqloom.runs.trained import DrawsPaths
+    from seqloom.runs.capabilities import DrawsPaths
 
     way = "spherical" if spherical else "linear"
     drawn = load_able(run, DrawsPaths, device).draw_paths(input, paths, steps, way)
@@ -195,7 +196,7 @@ def traverse(
       seqloom images traverse runs/vae --out traversal.png
       seqloom images traverse runs/gan --rows 4 --reach 2
     """
-    from seqloom.runs.trained import DrawsTraversals
+    from seqloom.runs.capabilities import DrawsTraversals
 
     drawn = load_able(run, DrawsTraversals, device).draw_traversal(input, rows, steps, reach)
     _save(drawn, out, _record(run, out, len(drawn), json), columns=steps)
@@ -222,7 +223,7 @@ def arithmetic(
       seqloom images arithmetic runs/vae 8 - 3 + 1
       seqloom images arithmetic runs/autoencoder "Ankle boot" - Sneaker + mine.png --out higher.png
     """
-    from seqloom.runs.trained import AddsCodes
+    from seqloom.runs.capabilities import AddsCodes
 
     terms = _terms(formula)
     model = load_able(run, AddsCodes, device)
@@ -262,7 +263,7 @@ def draw(
       seqloom images draw runs/text-to-image "three above seven" --n 8 --out drawn.png
       seqloom images draw runs/text-to-image "a boot" "two left of a bag, above six" --seed 1
     """
-    from seqloom.runs.trained import DrawsTexts
+    from seqloom.runs.capabilities import DrawsTexts
 
     drawn = load_able(run, DrawsTexts, device).draw(texts, seed, n, temperature)
     rows = [{"text": said, "out": str(out), "row": row, "images": n} for row, said in enumerate(texts)]

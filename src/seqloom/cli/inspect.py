@@ -45,7 +45,7 @@ def gradients(
     """
     from seqloom.reports.plots import gradient_flow
     from seqloom.reports.style import save
-    from seqloom.runs.trained import HasGradients
+    from seqloom.runs.capabilities import HasGradients
 
     norms = {str(run): load_able(run, HasGradients, "cpu").gradient_norms(length, initial) for run in runs}
     save(gradient_flow(list(range(length)), norms), out)
@@ -80,7 +80,7 @@ def ngrams(
     """
     from seqloom.reports.ngrams import ngram_picture, ngram_tables
     from seqloom.reports.style import save
-    from seqloom.runs.trained import HasNgrams
+    from seqloom.runs.capabilities import HasNgrams
 
     model = load_able(run, HasNgrams, "cpu")
     orders, coverage = model.orders(), model.coverage(source)
@@ -120,7 +120,7 @@ def normaliser(
 
     from seqloom.reports.plots import normaliser_histogram
     from seqloom.reports.style import save
-    from seqloom.runs.trained import HasNormaliser
+    from seqloom.runs.capabilities import HasNormaliser
 
     values = load_able(run, HasNormaliser, device).log_normalisers(source)
     save(normaliser_histogram(values), out)
@@ -155,7 +155,7 @@ def gan(
       seqloom inspect gan runs/gan --out players.png --json
     """
     from seqloom.reports.style import save
-    from seqloom.runs.trained import HasPlayers
+    from seqloom.runs.capabilities import HasPlayers
 
     scores, picture = load_able(run, HasPlayers, device).diagnose(source)
     save(picture, out)

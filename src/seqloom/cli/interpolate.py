@@ -34,8 +34,8 @@ def interpolate(
       seqloom interpolate runs/text-vae "I like music." "Where is the station?"
       seqloom interpolate runs/text-vae "I like music." "Where is the station?" --steps 9 --way spherical --json
     """
+    from seqloom.runs.capabilities import DrawsBetweenSentences
     from seqloom.runs.generation import Decoding
-    from seqloom.runs.trained import DrawsBetweenSentences
 
     model = load_able(run, DrawsBetweenSentences, device)
     codes = model.path_between(first, second, steps, way)

@@ -26,7 +26,7 @@ from seqloom.progress import be_quiet, passing_reporter, say, watching
 if TYPE_CHECKING:
     from seqloom.data.image_format import NamedImages
     from seqloom.metrics.corpus_scores import Scored
-    from seqloom.runs.trained import Capability, ReadsImages
+    from seqloom.runs.capabilities import Capability, ReadsImages
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", autocompletion=completion.runs)]
 Settings = Annotated[
@@ -137,7 +137,7 @@ AbleToo = TypeVar("AbleToo", bound="Capability")
 def load_able(run: Path | str, capability: type[Able], device: str = "auto", verb: str | None = None) -> Able:
     """The model of a run folder, which must have a capability; the refusal says what it is for instead."""
     from seqloom.kinds import load
-    from seqloom.runs.trained import able
+    from seqloom.runs.capabilities import able
 
     return able(load(run, device), capability, verb)
 
@@ -148,7 +148,7 @@ def load_reader(
     """The model of a run that reads texts, from `input`, or images; the refusal says what it reads instead."""
     from seqloom.errors import UserError
     from seqloom.kinds import load
-    from seqloom.runs.trained import able
+    from seqloom.runs.capabilities import able
 
     model: Any = load(run, device)
     if isinstance(model, images):

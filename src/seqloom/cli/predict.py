@@ -21,7 +21,7 @@ from seqloom.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from seqloom.runs.trained import Labels, LabelsImages
+    from seqloom.runs.capabilities import Labels, LabelsImages
 
 Labelled = tuple[str, dict[str, Any]]
 """What to print of an example, and the same as an object."""
@@ -49,7 +49,7 @@ def predict(
       seqloom predict runs/image-classifier --image scan.png --image more-scans/
       seqloom predict runs/dbn --image digits --json
     """
-    from seqloom.runs.trained import Labels, LabelsImages
+    from seqloom.runs.capabilities import Labels, LabelsImages
 
     model = load_reader(run, Labels, LabelsImages, input, image, device)
     with output_file(output) as out:

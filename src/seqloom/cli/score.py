@@ -14,8 +14,8 @@ from seqloom.cli.options import Device, Image, Input, Json, Run, load_reader, re
 from seqloom.progress import say
 
 if TYPE_CHECKING:
+    from seqloom.runs.capabilities import HasDensity, Scores
     from seqloom.runs.scores import Score, TokenScore
-    from seqloom.runs.trained import HasDensity, Scores
 
 BASES = {"e": 1.0, "2": math.log(2), "10": math.log(10)}
 
@@ -59,7 +59,7 @@ def score(
       seqloom score runs/rbm --image digits --json
     """
     from seqloom.errors import UserError
-    from seqloom.runs.trained import HasDensity, Scores
+    from seqloom.runs.capabilities import HasDensity, Scores
 
     model = load_reader(run, Scores, HasDensity, input, image, device)
     form = Form(json, BASES[base], lines=total is not True, totals=total is not False)

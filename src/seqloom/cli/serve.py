@@ -14,7 +14,11 @@ from seqloom.cli.options import COUNTED, Device
 def serve(
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN...", help="Run folders, or NAME=FOLDER.", autocompletion=completion.runs),
+        typer.Argument(
+            metavar="RUN|FOLDER...",
+            help="Run folders, NAME=RUN, folders of several.",
+            autocompletion=completion.runs,
+        ),
     ],
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 is any that is free; the log says which.")] = 8000,
@@ -51,6 +55,7 @@ def serve(
     Examples:
       seqloom serve runs/lstm
       seqloom serve runs/lstm en-zh=runs/translate --port 8080
+      seqloom serve runs/quickstart
       seqloom serve runs/lstm --host 0.0.0.0 --token-file token.txt
       curl http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' \\
         -d '{"prompt": "The Time Traveller", "max_tokens": 20}'

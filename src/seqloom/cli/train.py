@@ -70,4 +70,5 @@ def train(
         unit = best.get("unit", "tokens")
         speed = f"{best['tokens_per_second']:,.0f} {unit}/s"
         typer.echo(f"{model.path}: {best['tokens']:,} {unit} in {best['seconds']:.1f} s ({speed})")
-    say(f"next: {commands(model)[0][1]}")
+    for what, command in commands(model)[:2]:
+        say(f"{what.lower()}: {command}")

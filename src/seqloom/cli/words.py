@@ -172,24 +172,22 @@ def draw_map(
       seqloom words map runs/word2vec --out map.svg
       seqloom words map vectors.bin --words mine.txt --out map.png
     """
-    from itertools import islice
-
     from seqloom.errors import UserError
     from seqloom.reports.style import save
     from seqloom.reports.word_map import words_picture
+    from seqloom.reports.word_places import FEWEST, frequent
     from seqloom.runs.words import load_vectors
     from seqloom.text.reading import read_lines
-    from seqloom.text.stopwords import is_content_word
 
     vectors = load_vectors(run)
     if words is not None:
         wanted = list(dict.fromkeys(word for line in read_lines(words) for word in line.split()))
         drawn = [word for word in wanted if word in vectors]
-        if len(drawn) < 5:
+        if len(drawn) < FEWEST:
             raise UserError(f"{words}: only {len(drawn)} of its {len(wanted)} words have vectors; five are needed")
     else:
-        drawn = list(islice(filter(is_content_word, vectors.words), number))
-        if len(drawn) < 5:
+        drawn = frequent(vectors, number)
+        if len(drawn) < FEWEST:
             raise UserError(
                 f"{run}: only {len(drawn)} of its {len(vectors):,} words are neither stop words nor numbers nor single "
                 "letters; five are needed: name words with --words FILE"

@@ -45,10 +45,11 @@ class Entry:
 
     @classmethod
     def write(cls, folder: Path, fill: Callable[[Path], About]) -> Entry:
-        """A new entry, in place of whatever stands there: `fill` puts files into a folder and says what they are."""
+        """A new entry: `fill` puts files into a folder and says what they are. It takes the place of whatever stands
+        there, unless that is sound: then another process made the same meanwhile, and may be reading it."""
         if folder.is_file():
             folder.unlink()
-        with atomic_folder(folder) as temporary:
+        with atomic_folder(folder, lambda other: cls.read(other) is not None) as temporary:
             about = fill(temporary)
             checksums = {file.name: checksum(file) for file in sorted(temporary.iterdir())}
             write_sealed(temporary / HEADER, {"about": about, "files": checksums})

@@ -15,11 +15,12 @@ from seqloom.decoding.ranking import length_penalties
 from seqloom.errors import UserError
 from seqloom.interop.ctranslate2 import NAME, Precision, agreement, convert, library
 from seqloom.interop.engines import LONGEST_TRIED, Trial, spelled, transformer
-from seqloom.kinds.seq2seq import LENGTH_CLASS, TrainedSeq2Seq
+from seqloom.runs.capabilities import Generates, Translates
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.generation import Decoding, Generated
 from seqloom.runs.language_model import TrainedLanguageModel, listed, reranked, sampled
-from seqloom.runs.trained import Generates, Trained, Translates
+from seqloom.runs.pair_model import LENGTH_CLASS, TrainedSeq2Seq
+from seqloom.runs.trained import Trained
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS
 from seqloom.version import __version__
 

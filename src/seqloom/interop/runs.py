@@ -18,9 +18,10 @@ from seqloom.config.schema.word2vec import Word2VecConfig
 from seqloom.interop.arpa import read_arpa, write_arpa
 from seqloom.kinds import load
 from seqloom.models.word_files import read_word2vec, write_word2vec
+from seqloom.runs.capabilities import HasNgrams, able
 from seqloom.runs.engine import write_run
 from seqloom.runs.language_model import TextAssets
-from seqloom.runs.trained import HasNgrams, Trained, able
+from seqloom.runs.trained import Trained
 from seqloom.runs.words import load_vectors
 from seqloom.text.special import SPECIALS
 from seqloom.text.vocabulary import Vocabulary

@@ -20,6 +20,7 @@ from seqloom.models.latent.autoencoder import Autoencoder
 from seqloom.models.latent.coder import Coder
 from seqloom.models.latent.noise import corrupt
 from seqloom.models.latent.pca import Pca
+from seqloom.runs.capabilities import Denoises, Draws, Pixels
 from seqloom.runs.code_model import SAMPLES, SHOWN, Codes, Spread, TrainedCodeModel, code_map, shown_paths
 from seqloom.runs.image_model import (
     BATCH,
@@ -33,7 +34,6 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Computation, Computed, Figures, Steps, Stopwatch, saving
-from seqloom.runs.trained import Denoises, Draws, Pixels
 from seqloom.training import Reporter, build_objective
 
 FITTED = 5000  # training images whose codes a normal distribution is fitted to

@@ -25,13 +25,14 @@ from seqloom.data.word_pieces import WordPieces, at_words
 from seqloom.errors import ConfigError, UserError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.bert import MaskedLanguageModel
+from seqloom.runs.capabilities import Candidate, Filled, Fills, Scores
 from seqloom.runs.contextual import MixesLayers, Vectors, Words
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import listed
 from seqloom.runs.neural_words import NeuralTextAssets, start_embedding, word_layout
 from seqloom.runs.scores import Score, ScoredTokens, TokenScore
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Candidate, Filled, Fills, Scores, Trained
+from seqloom.runs.trained import Trained
 from seqloom.text.marks import MarkedTokenizer
 from seqloom.text.special import SPECIALS, UNK
 from seqloom.text.tokenizer import Tokenizer

@@ -20,12 +20,12 @@ from seqloom.metrics.annealing import Normaliser, boltzmann_log_z
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.energy.boltzmann import BoltzmannMachine, fitted_base
 from seqloom.models.energy.inference import MOST_INFERRED
+from seqloom.runs.capabilities import Pixels
 from seqloom.runs.contests import ImageContest
 from seqloom.runs.energy_model import WATCHED, TrainedMachine, all_rows, as_array
 from seqloom.runs.image_model import ImageAssets, ImageKind, training_images
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Pixels
 from seqloom.training import build_objective, read_metrics
 from seqloom.training.randomness import seeded
 

@@ -32,6 +32,7 @@ from seqloom.progress import watched
 from seqloom.reports.captions import ImageAttention, captions_section
 from seqloom.reports.run_report import outputs_section
 from seqloom.runs.assets import Assets
+from seqloom.runs.capabilities import Captions
 from seqloom.runs.conditional_model import Draft, HeldOut, Search, TrainedConditional, validated
 from seqloom.runs.generation import Decoding, Generated
 from seqloom.runs.kind import Kind, Report, Work
@@ -40,7 +41,6 @@ from seqloom.runs.learning import learning
 from seqloom.runs.neural_words import start_embedding, word_layout
 from seqloom.runs.scores import Score
 from seqloom.runs.stages import Steps
-from seqloom.runs.trained import Captions
 from seqloom.text.tokenizer import Tokenizer
 
 BATCH = 200  # captions read together

@@ -25,6 +25,7 @@ from seqloom.metrics.annealing import Normaliser, log_z_above
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.energy.dbn import DeepBeliefNetwork, DeepClassifier, layer_machine
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
+from seqloom.runs.capabilities import Classified, DrawsClasses, EmbedsLayers, LabelsImages, Pixels
 from seqloom.runs.contests import ImageContest
 from seqloom.runs.energy_model import BURN_IN, WATCHED, TrainedEnergyModel, all_rows, as_array, watch
 from seqloom.runs.image_model import (
@@ -37,7 +38,6 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps, saving
-from seqloom.runs.trained import Classified, DrawsClasses, EmbedsLayers, LabelsImages, Pixels
 from seqloom.training import build_objective, load_model_weights, read_metrics
 from seqloom.training.checkpoints import load_weights
 from seqloom.training.energy import UpDown

@@ -32,6 +32,15 @@ from seqloom.metrics.judges import Judge, PixelComponents, compare_images
 from seqloom.models.adversarial.diagnostics import divergence_bound, generator_gradients, made_logits
 from seqloom.models.adversarial.gan import Gan
 from seqloom.models.latent.paths import REACH, Way, path_between, traversal
+from seqloom.runs.capabilities import (
+    ClassifiesImages,
+    DrawsClasses,
+    DrawsPaths,
+    DrawsTraversals,
+    HasPlayers,
+    Pixels,
+    able,
+)
 from seqloom.runs.engine import InnerRun, load
 from seqloom.runs.image_model import (
     BATCH,
@@ -44,7 +53,6 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Stage, Steps
-from seqloom.runs.trained import ClassifiesImages, DrawsClasses, DrawsPaths, DrawsTraversals, HasPlayers, Pixels, able
 from seqloom.training import read_metrics
 from seqloom.training.adversarial import Adversarial
 

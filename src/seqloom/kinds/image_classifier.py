@@ -17,6 +17,7 @@ from seqloom.data.materials import Split
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.labelling import label_hits
 from seqloom.models.image_classifier import ImageClassifier
+from seqloom.runs.capabilities import Classified, ClassifiesImages, EmbedsImages, LabelsImages, Pixels
 from seqloom.runs.image_model import (
     ImageAssets,
     ImageKind,
@@ -27,7 +28,6 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Classified, ClassifiesImages, EmbedsImages, LabelsImages, Pixels
 from seqloom.training import build_objective
 
 

@@ -29,6 +29,7 @@ from seqloom.metrics.labelling import Hits, accuracy, chunk_hits, has_chunks, la
 from seqloom.models.bert import Bert
 from seqloom.models.labelling import Classifier, Labeller, Tagger
 from seqloom.runs.assets import FORMATS, Assets, Format
+from seqloom.runs.capabilities import Classified, Embeds, Labels
 from seqloom.runs.contextual import cached_contextual, contextual
 from seqloom.runs.engine import load
 from seqloom.runs.evaluation import Evaluation
@@ -37,7 +38,7 @@ from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import listed
 from seqloom.runs.neural_words import start_embedding
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Classified, Embeds, Labels, Trained
+from seqloom.runs.trained import Trained
 from seqloom.runs.words import words_only
 from seqloom.text.kinds import train_tokenizer
 from seqloom.text.marks import MarkedTokenizer

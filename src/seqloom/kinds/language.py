@@ -17,25 +17,28 @@ from seqloom.data.store import TokenStore
 from seqloom.data.windows import spread_windows, training_windows
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
+from seqloom.metrics.corpus_scores import Scored
+from seqloom.metrics.dynamic import SEGMENT
 from seqloom.metrics.gradients import gradient_norms
 from seqloom.metrics.likelihood import Likelihood
 from seqloom.metrics.network_likelihood import text_likelihood
 from seqloom.metrics.normaliser import log_normalisers
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.nn.positions import LearnedPositions
+from seqloom.runs.capabilities import HasGradients, HasNormaliser, LearnsWhileReading
 from seqloom.runs.contests import TextContest
+from seqloom.runs.dynamic import dynamic_figures
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TrainedLanguageModel, text_report
 from seqloom.runs.learning import learning
 from seqloom.runs.neural_words import NeuralTextAssets, start_embedding, word_layout
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import HasGradients, HasNormaliser
 
 BEGINNING = 20_000  # tokens of a text that show its script
 WRITTEN = 200  # texts that a validation writes
 
 
-class TrainedNeuralLanguageModel(TrainedLanguageModel, HasGradients, HasNormaliser):
+class TrainedNeuralLanguageModel(TrainedLanguageModel, LearnsWhileReading, HasGradients, HasNormaliser):
     """A neural language model with its tokeniser."""
 
     model: LanguageModel
@@ -60,6 +63,16 @@ class TrainedNeuralLanguageModel(TrainedLanguageModel, HasGradients, HasNormalis
     def steps(self) -> StepModel:
         """On a GPU, the steps are recorded and replayed."""
         return GraphSteps(self.model) if self.device.type == "cuda" else self.model
+
+    def dynamic_figures(
+        self,
+        source: str | list[str] | None = None,
+        learning: float | None = None,
+        decay: float | None = None,
+        segment: int = SEGMENT,
+    ) -> dict[str, Scored]:
+        """The figures by weights that go on learning from what was read, as in `metrics.dynamic`."""
+        return dynamic_figures(self, self.model, source, learning, decay, segment)
 
     def gradient_norms(self, length: int = 64, initial: bool = False) -> list[float]:
         """How the gradient fades on its way back through the validation text, as in `metrics.gradients`."""
@@ -117,6 +130,7 @@ class Language(Kind[TextMaterials, NeuralTextAssets, TrainedNeuralLanguageModel]
             validate,
             lambda: [(tokenizer.decode(materials.train.tokens[:BEGINNING]),)],
             lambda: spread_windows(materials.validation(), data.length, WRITTEN),
+            samples=self.trained(model, work.assets, config, work.folder.path).written,
         )
 
     def report(self, trained: TrainedNeuralLanguageModel) -> Report:

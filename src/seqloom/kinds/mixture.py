@@ -16,11 +16,11 @@ from seqloom.data.images import ImageSet
 from seqloom.data.materials import Split
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.latent.mixture import BernoulliMixture
+from seqloom.runs.capabilities import Draws, EmbedsImages, HasDensity, Pixels
 from seqloom.runs.contests import ImageContest
 from seqloom.runs.image_model import ImageAssets, ImageKind, TrainedImageModel, all_images, as_pixels
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Computation, Computed, Stopwatch, saving
-from seqloom.runs.trained import Draws, EmbedsImages, HasDensity, Pixels
 from seqloom.training import Interrupted, Interrupts, Reporter
 
 SHOWN = 12  # images in a row of a report

@@ -24,13 +24,13 @@ from seqloom.models.ngram.estimation import Estimate, estimate
 from seqloom.models.ngram.model import NgramModel
 from seqloom.models.ngram.trie import NO_HISTORY
 from seqloom.models.ngram.workspace import Workspace
+from seqloom.runs.capabilities import HasNgrams
 from seqloom.runs.contests import TextContest
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, text_report
 from seqloom.runs.scores import Score
 from seqloom.runs.stages import Computation, Computed, Stopwatch
-from seqloom.runs.trained import HasNgrams
 from seqloom.text.special import BOS
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.words import WhitespaceTokenizer

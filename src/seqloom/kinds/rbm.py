@@ -18,12 +18,12 @@ from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.energy.boltzmann import BoltzmannMachine
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine, build_rbm
 from seqloom.models.energy.units import BernoulliUnits
+from seqloom.runs.capabilities import EmbedsImages, Pixels
 from seqloom.runs.contests import ImageContest
 from seqloom.runs.energy_model import BURN_IN, WATCHED, TrainedMachine, all_rows, as_array, watch
 from seqloom.runs.image_model import ImageAssets, ImageKind, training_images
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Steps
-from seqloom.runs.trained import EmbedsImages, Pixels
 from seqloom.training import build_objective, read_metrics
 from seqloom.training.randomness import seeded
 

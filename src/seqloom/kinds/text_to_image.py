@@ -25,12 +25,12 @@ from seqloom.models.latent.paths import spherical
 from seqloom.models.latent.variational import divergence
 from seqloom.models.text_to_image import TextToImage
 from seqloom.runs.assets import Assets
+from seqloom.runs.capabilities import Pixels
 from seqloom.runs.drawing import TrainedPainter, shown
 from seqloom.runs.image_model import as_pixels
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.neural_words import start_embedding
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import Pixels
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import build_objective
 from seqloom.training.randomness import seeded

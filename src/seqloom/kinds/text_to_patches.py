@@ -32,13 +32,13 @@ from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.text_to_patches import TextToPatches
 from seqloom.nn.output.noise import unigram_noise
 from seqloom.runs.assets import FORMATS, Assets, Format, save_named
+from seqloom.runs.capabilities import Pixels
 from seqloom.runs.conditional_model import validated
 from seqloom.runs.drawing import TrainedPainter, shown
 from seqloom.runs.image_model import as_pixels
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.neural_words import count_words, start_embedding
 from seqloom.runs.stages import Steps
-from seqloom.runs.trained import Pixels
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training import build_objective, load_weights
 

@@ -26,6 +26,7 @@ from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.text_scores import text_scores
 from seqloom.models.latent.paths import Way, path_between
 from seqloom.models.text_vae import TextVae
+from seqloom.runs.capabilities import DrawsBetweenSentences
 from seqloom.runs.generation import Decoding, Generated
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import (
@@ -39,7 +40,6 @@ from seqloom.runs.neural_words import NeuralTextAssets, start_embedding, word_la
 from seqloom.runs.scores import Score, ScoredTokens
 from seqloom.runs.shots import TEMPLATE, Shot
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import DrawsBetweenSentences
 from seqloom.text.special import BOS, UNK
 from seqloom.training import build_objective
 from seqloom.training.randomness import seeded
@@ -285,6 +285,7 @@ class TextVaeKind(Kind[VaeUnits, NeuralTextAssets, TrainedTextVae]):
             Stream(units.train, units.train.buckets(data.batch_size * data.length, work.processes.world), config.seed),
             lambda: validated(model, units.valid),
             config.training,
+            samples=self.trained(model, work.assets, config, work.folder.path).written,
         )
 
     def report(self, trained: TrainedTextVae) -> Report:

@@ -19,6 +19,7 @@ from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.latent.paths import REACH, plane
 from seqloom.models.latent.vae import Vae
 from seqloom.models.latent.variational import divergence
+from seqloom.runs.capabilities import DrawsClasses, HasDensity, Pixels
 from seqloom.runs.code_model import SAMPLES, SHOWN, STEPS, Codes, Spread, TrainedCodeModel, code_map, shown_paths
 from seqloom.runs.contests import ImageContest
 from seqloom.runs.image_model import (
@@ -31,7 +32,6 @@ from seqloom.runs.image_model import (
 )
 from seqloom.runs.kind import Report, Work
 from seqloom.runs.stages import Figures, Steps
-from seqloom.runs.trained import DrawsClasses, HasDensity, Pixels
 from seqloom.training import build_objective
 from seqloom.training.randomness import seeded
 

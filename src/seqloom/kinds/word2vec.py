@@ -33,11 +33,12 @@ from seqloom.models.ngram.parallel import cores
 from seqloom.models.word2vec.fitting import LearnedBatch, count_tokens, learn_pass, mean_loss
 from seqloom.models.word2vec.model import Word2Vec
 from seqloom.models.word_vectors import Floats, Near, WordVectors
+from seqloom.runs.capabilities import HasWordVectors
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TextAssets
 from seqloom.runs.stages import Figures, Stage
-from seqloom.runs.trained import HasWordVectors, Trained
+from seqloom.runs.trained import Trained
 from seqloom.runs.words import load_vectors, ordinary_words
 from seqloom.text.stopwords import is_content_word
 from seqloom.text.tokenizer import Tokenizer

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from seqloom.reports import html
 from seqloom.reports.columns import Column
-from seqloom.reports.curves import CURVES, Entries
+from seqloom.reports.curves import CURVES
+from seqloom.reports.logged import Entries
 from seqloom.reports.pictures import Pixels, inline_rows, inline_sheet
 from seqloom.reports.style import series, styled
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seqloom.reports import html
-from seqloom.reports.curves import CURVES, Entries
+from seqloom.reports.curves import CURVES
+from seqloom.reports.logged import Entries
 from seqloom.reports.pictures import Pixels, inline_rows, inline_sheet
 
 
 def energy_training_section(entries: Entries, heading: str = "Training") -> html.Markup:
     """The training of a machine, or of a stage of a network."""
-    validated = [entry for entry in entries if "valid_loss" in entry]
-    likelihoods = [{"step": entry["step"], "log_likelihood": -entry["valid_loss"]} for entry in validated]
-    return CURVES["machine"].section([*entries, *likelihoods], heading)
+    return CURVES["machine"].section(entries, heading)
 
 
 def classifier_training_section(entries: Entries, heading: str) -> html.Markup:

@@ -9,7 +9,8 @@ from typing import Any
 from seqloom.files import write_text
 from seqloom.reports import html
 from seqloom.reports.columns import Column
-from seqloom.reports.curves import CURVES, Entries
+from seqloom.reports.curves import CURVES
+from seqloom.reports.logged import Entries, name_of
 from seqloom.reports.numbers import figure_name, significant
 
 
@@ -41,8 +42,7 @@ def write_run_report(
 
 def training_section(entries: Entries) -> html.Markup:
     """The training of a neural model, by likelihood or by rewards."""
-    rewarded = any("reward" in entry for entry in entries)
-    return CURVES["rewarded" if rewarded else "usual"].section(entries)
+    return CURVES[name_of(entries)].section(entries)
 
 
 def interpolation_section(runs: Sequence[str], entry: Mapping[str, Any]) -> html.Markup:

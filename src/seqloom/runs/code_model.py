@@ -17,8 +17,8 @@ from seqloom.data.materials import prepare_images
 from seqloom.errors import DataError, UserError, did_you_mean
 from seqloom.models.latent.paths import REACH, Way, path_between, traversal
 from seqloom.reports.html import Markup
+from seqloom.runs.capabilities import AddsCodes, DrawsPaths, DrawsTraversals, HasCodes, Pixels
 from seqloom.runs.image_model import TrainedImageModel, labels_of
-from seqloom.runs.trained import AddsCodes, DrawsPaths, DrawsTraversals, HasCodes, Pixels
 
 Codes = NDArray[np.float32]
 SHOWN = 12  # images in a row of a report

@@ -23,11 +23,12 @@ from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.network_likelihood import target_likelihood
 from seqloom.metrics.text_scores import text_scores
 from seqloom.models.conditional import Conditional
+from seqloom.runs.capabilities import ComparesWithReferences, Pixels
 from seqloom.runs.evaluation import Evaluation
 from seqloom.runs.generation import Decoding
 from seqloom.runs.scores import Score
 from seqloom.runs.stages import Figures
-from seqloom.runs.trained import ComparesWithReferences, Pixels, Trained
+from seqloom.runs.trained import Trained
 from seqloom.text.special import UNK
 from seqloom.text.tokenizer import Tokenizer
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from seqloom.data.cache import About, cached
 from seqloom.errors import UserError
 from seqloom.files import checksum
+from seqloom.runs.capabilities import Embeds
 from seqloom.runs.folder import RunFolder
-from seqloom.runs.trained import Embeds
 
 FILE = "vectors.bin"
 DTYPE = np.float16  # half the space, and closer to the vectors than dropout leaves them

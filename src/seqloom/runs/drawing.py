@@ -16,7 +16,8 @@ from seqloom.errors import DataError, did_you_mean
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.seq2seq import Source
 from seqloom.reports.html import Markup
-from seqloom.runs.trained import Captions, Draws, DrawsTexts, Pixels, Trained
+from seqloom.runs.capabilities import Captions, Draws, DrawsTexts, Pixels
+from seqloom.runs.trained import Trained
 from seqloom.text.special import UNK
 from seqloom.text.tokenizer import Tokenizer
 

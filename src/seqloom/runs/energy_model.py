@@ -26,10 +26,10 @@ from seqloom.models.energy.inference import chances, most_probable, summed
 from seqloom.models.energy.rbm import RestrictedBoltzmannMachine
 from seqloom.models.energy.search import CHAINS, SWEEPS, Found, anneal
 from seqloom.models.energy.units import BernoulliUnits, LabelledUnits
+from seqloom.runs.capabilities import Anneals, Completes, Draws, HasDensity, Pixels
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.image_model import BATCH, TrainedImageModel, as_pixels
 from seqloom.runs.stages import Figures
-from seqloom.runs.trained import Anneals, Completes, Draws, HasDensity, Pixels
 from seqloom.training.randomness import seeded
 
 BURN_IN = 1000  # steps of Gibbs sampling from noise to an image

@@ -20,11 +20,12 @@ from seqloom.runs import folder as folders
 from seqloom.runs.assets import Assets
 from seqloom.runs.folder import RunFolder, check_unchanged, locked
 from seqloom.runs.kind import Kind, Work, kind_named
-from seqloom.runs.log import commands, in_a_sentence
+from seqloom.runs.log import commands, gathered, in_a_sentence
 from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
 from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
-from seqloom.training.places import CHECKPOINTS, checkpoints_in, step_of
+from seqloom.training.journal import METRICS, SAMPLES
+from seqloom.training.places import CHECKPOINTS
 
 Source = str | Path | Mapping[str, Any] | RunConfig
 """A preset, a YAML file, a mapping, or a configuration that was checked already."""
@@ -249,18 +250,15 @@ def _fit_stage(stage: Stage, work: Work[Any, Any]) -> None:
 
 
 def _gather(folder: RunFolder, names: list[str]) -> None:
-    """`metrics.jsonl` of a run with several stages: the entries of all of them, one after another."""
-    entries, before = [], 0
-    for name in names:
-        own = read_metrics(folder.path / name)
-        entries += [{**entry, "stage": name, "step": before + entry["step"]} for entry in own]
-        saved = list(map(step_of, checkpoints_in(folder.path / name / CHECKPOINTS)))  # where the log has lost its end
-        before += max([entry["step"] for entry in own] + saved, default=0)
-    (folder.path / "metrics.jsonl").unlink(missing_ok=True)
-    journal = Journal(folder.path)
-    for entry in entries:
-        journal.write(entry)
-    journal.close()
+    """`metrics.jsonl` and `samples.jsonl` of a run with several stages: the entries of all of them."""
+    logged, samples = gathered([folder.path / name for name in names])
+    for file, entries in ((METRICS, logged), (SAMPLES, samples)):
+        (folder.path / file).unlink(missing_ok=True)
+        if entries or file == METRICS:
+            journal = Journal(folder.path, name=file)
+            for entry in entries:
+                journal.write(entry)
+            journal.close()
 
 
 @contextmanager
@@ -289,13 +287,14 @@ def _comparing(wanted: bool) -> Iterator[None]:
         folders.checksums.reset(before)
 
 
-def write_report(trained: Trained) -> None:
-    """`report.html` of a run."""
+def write_report(trained: Trained) -> Path:
+    """Write `report.html` of a run; gives its path."""
     from seqloom.reports.run_report import training_section, write_run_report  # draws: matplotlib takes a second
 
+    page = trained.path / "report.html"
     shown = kind_named(trained.kind).report(trained)
     write_run_report(
-        trained.path / "report.html",
+        page,
         trained.path.name,
         in_a_sentence(trained),
         RunFolder(trained.path).config_file.read_text(encoding="utf-8"),
@@ -304,6 +303,7 @@ def write_report(trained: Trained) -> None:
         shown.sections,
         commands(trained),
     )
+    return page
 
 
 def _name(source: Source) -> str:

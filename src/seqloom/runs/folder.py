@@ -6,6 +6,7 @@ runs/mine/
   model.safetensors    weights
   run.json             the manifest: how far the run is, and the checksums of its files; written last
   metrics.jsonl        one JSON object per log point
+  samples.jsonl        what a model that writes texts wrote at its validations
   checkpoints/step-…/  what resuming needs
   report.html
 """
@@ -107,6 +108,14 @@ class RunFolder:
         found = sorted(file.parent for depth in ("*", "*/*") for file in self.path.glob(f"{depth}/{MANIFEST}"))
         return [run for run in found if not (run.parent / MANIFEST).is_file()]
 
+    @property
+    def runs(self) -> list[Path]:
+        """This run alone, or those in a folder of several; an error where there is none."""
+        inside = [] if self.manifest_file.is_file() else self.runs_inside
+        if not inside:
+            self.check_there()
+        return inside or [self.path]
+
     def check_there(self) -> None:
         """Refuse a folder that holds no run; where runs lie in it, name them."""
         if self.manifest_file.is_file():
@@ -193,6 +202,27 @@ class RunFolder:
     def begun(self) -> bool:
         """Whether this is a run that can be loaded or go on: all that training begins with is there."""
         return self.manifest_file.is_file() and self.manifest.state != "beginning"
+
+    @property
+    def state(self) -> str:
+        """The state of the manifest; "stopped" where training is not finished, and nobody is at it any more."""
+        state = self.manifest.state
+        return state if state == "finished" or self._is_written else "stopped"
+
+    @property
+    def _is_written(self) -> bool:
+        """Whether the process that the lock names is alive, as far as one can see from this machine. The lock itself is
+        left alone: to try it would refuse a training that begins at this moment."""
+        try:
+            who = (self.path / LOCK).read_text(encoding="utf-8")
+            process, _, machine = who.removeprefix("process ").partition(" on ")
+            if machine == platform.node():
+                os.kill(int(process), 0)
+        except PermissionError:  # it is there, and somebody else's
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
 
     @property
     def finished(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Strategy = Literal["greedy", "beam", "sample", "exhaustive"]
 MAX_LENGTH = 100
 BEAM = 5
+SAMPLE_LENGTH = 40  # tokens of a sample that is taken while a model is trained
+SAMPLES = 3  # sources of such samples at most
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,21 @@ class Beginning:
         if self.shown:
             return self.writer.decode([*self.prompt, *tokens])
         return text_after(self.writer, self.prompt, tokens)
+
+
+def samples(
+    beginning: Callable[[str, Decoding, int], Beginning], given: Sequence[str], decoding: Decoding
+) -> list[tuple[str, str]]:
+    """A short text for each of some prompts or sources, with what it was given; `beginning` is that of a trained model.
+
+    The model itself is stepped, so that this may happen while it is trained.
+    """
+    written = []
+    for number, text in enumerate(given):
+        begun = beginning(text, decoding, number)
+        ((best, *_),) = begun.decoding.run(begun.steps, [begun.prompt], [number], begun.limits, begun.source)
+        written.append((text, begun.text(best.tokens)))
+    return written
 
 
 def text_after(writer: Writer, prompt: Sequence[int], tokens: Sequence[int]) -> str:

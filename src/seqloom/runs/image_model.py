@@ -21,8 +21,9 @@ from seqloom.data.stream import Stream
 from seqloom.errors import DataError
 from seqloom.progress import watched
 from seqloom.runs.assets import Assets
+from seqloom.runs.capabilities import Pixels
 from seqloom.runs.kind import Kind
-from seqloom.runs.trained import Pixels, Trained
+from seqloom.runs.trained import Trained
 
 BATCH = 500  # images evaluated at a time
 

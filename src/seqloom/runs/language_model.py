@@ -20,12 +20,14 @@ from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.likelihood import Likelihood, unit_likelihood
 from seqloom.models.autoregressive import Autoregressive
 from seqloom.reports.html import Markup, samples_section
+from seqloom.runs import generation
 from seqloom.runs.assets import Assets
+from seqloom.runs.capabilities import Continues, Scores, WritesStepwise
 from seqloom.runs.generation import Beginning, Decoding, Generated, check_same_tokens, text_after
 from seqloom.runs.kind import Report
 from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.shots import TEMPLATE, Shot, answers
-from seqloom.runs.trained import Continues, Scores, Trained, WritesStepwise
+from seqloom.runs.trained import Trained
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.unfolding import Unfolding
@@ -40,6 +42,7 @@ Weighted = tuple["TrainedLanguageModel", float]
 Text = TypeVar("Text", bound=Generated)
 SAMPLES = 4  # texts on the page of a run
 SAMPLE_LENGTH = 60  # tokens of each at most
+TEMPERATURE = 0.8  # of what people are shown
 
 
 @dataclass(frozen=True)
@@ -170,13 +173,18 @@ class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
     @property
     def signature(self) -> str:
         """How `evaluate` computes its figures, in a form to publish beside them."""
+        return self.signature_of(self.context)
+
+    def signature_of(self, context: str, *parts: str) -> str:
+        """The signature of figures for which a word was predicted from this context; `parts`: what else to know."""
         return self.signed(
             f"tokenizer {self.tokenizer.kind}",
             f"vocabulary {self.tokenizer.size}",
             f"unit {self.data.unit}",
-            self.context,
+            context,
             "end of unit counted",
             "<unk> as a word",
+            *parts,
         )
 
     @property
@@ -307,6 +315,11 @@ class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
         varies = source is not None
         return Beginning(self.model, prompt, source, decoding, decoding.limits(), self.tokenizer, False, varies)
 
+    def written(self) -> list[tuple[str, str]]:
+        """A short text that begins with nothing, the same every time: what training shows of the model."""
+        length = min(generation.SAMPLE_LENGTH, self.longest or generation.SAMPLE_LENGTH)
+        return generation.samples(self.beginning, [""], Decoding(temperature=TEMPERATURE, max_length=length))
+
     def token_log_probs(self, tokens: Sequence[int]) -> list[float]:
         """log p of each of some tokens given those before it, as `full_scores` has it."""
         ids = np.array(tokens, np.int32)
@@ -341,7 +354,7 @@ def text_report(trained: TrainedLanguageModel, *sections: Markup, training: Mark
     """The page of a model of text: its figures, where text was held out, and what it writes."""
     figures = {name: score.value for name, score in trained.figures().items()} if trained.reference() else {}
     length = min(SAMPLE_LENGTH, trained.longest or SAMPLE_LENGTH)
-    written = samples_section(trained.sample(SAMPLES, max_length=length, temperature=0.8))
+    written = samples_section(trained.sample(SAMPLES, max_length=length, temperature=TEMPERATURE))
     return Report(figures, [*sections, written], training)
 
 

@@ -18,6 +18,7 @@ from seqloom.training import Context, build_objective, read_metrics
 from seqloom.training.episodes import PROMPT, written_greedily
 from seqloom.training.objectives import Judge, Texts
 from seqloom.training.policy import Rewarded
+from seqloom.training.trainer import Samples
 
 Entries = Sequence[dict[str, Any]]
 FELL = 0.5  # points of BLEU that are no chance any more
@@ -33,11 +34,13 @@ def learning(
     held_out: Callable[[], Iterable[Any]],
     texts: Texts | None = None,
     held_out_texts: Texts | None = None,
+    samples: Samples | None = None,
 ) -> Steps:
     """The training of a configuration. Where it follows a reward, or BLEU says which weights are best, validations
     write too; what goes wrong with rewards is said.
 
-    corpus: all references that are learned from; held_out: batches to write for; texts: of the training examples.
+    corpus: all references that are learned from; held_out: batches to write for; texts: of the training examples;
+    samples: what is written for people to read.
     """
     config, model = work.config, work.model
     objective = build_objective(config.objective, Context(tokenizer, texts, corpus, judge))
@@ -46,7 +49,7 @@ def learning(
     if decides == "auto":
         decides = "reward" if rewarded else "loss"
     if not rewarded and decides == "loss":
-        return Steps(model, objective, batches, validate, config.training, taught=taught)
+        return Steps(model, objective, batches, validate, config.training, taught=taught, samples=samples)
     prompt = config.objective.prompt if rewarded else PROMPT
 
     def validate_by_writing() -> Figures:
@@ -61,8 +64,16 @@ def learning(
                 work.reporter.say(warning)
         return figures
 
+    decisive = f"valid_{decides}"
     return Steps(
-        model, objective, batches, validate_by_writing, config.training, decides=f"valid_{decides}", taught=taught
+        model,
+        objective,
+        batches,
+        validate_by_writing,
+        config.training,
+        decides=decisive,
+        taught=taught,
+        samples=samples,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +16,8 @@ from seqloom.reports.numbers import MISSING, compact, duration, rounded
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import kind_named
 from seqloom.runs.trained import Trained
-from seqloom.training import read_metrics
+from seqloom.training.journal import SAMPLES, read_journal, read_metrics
+from seqloom.training.places import CHECKPOINTS, checkpoints_in, step_of
 
 Entry = dict[str, Any]
 
@@ -29,7 +31,12 @@ class TrainingLog:
     @classmethod
     def of(cls, run: Path) -> TrainingLog:
         """Read the log of a run folder."""
-        return cls([list(stage) for _, stage in groupby(read_metrics(run), lambda entry: entry.get("stage"))])
+        return cls.by_stages(read_metrics(run))
+
+    @classmethod
+    def by_stages(cls, entries: Sequence[Entry]) -> TrainingLog:
+        """Entries that say of which stage they are, if there are several."""
+        return cls([list(stage) for _, stage in groupby(entries, lambda entry: entry.get("stage"))])
 
     @property
     def seconds(self) -> float:
@@ -74,6 +81,21 @@ class TrainingLog:
         return {key: value for key, value in found.items() if key != "best"}
 
 
+def gathered(stages: Sequence[Path]) -> tuple[list[Entry], list[Entry]]:
+    """What stages in folders of their own logged, and the texts they wrote, one stage after another: their steps are
+    counted on, and each entry says of which stage it is."""
+    entries: list[Entry] = []
+    samples: list[Entry] = []
+    before = 0
+    for stage in stages:
+        logged = read_metrics(stage)
+        for all_of_them, own in ((entries, logged), (samples, read_journal(stage / SAMPLES))):
+            all_of_them += [{**entry, "stage": stage.name, "step": before + entry["step"]} for entry in own]
+        saved = list(map(step_of, checkpoints_in(stage / CHECKPOINTS)))  # where the log has lost its end
+        before += max([entry["step"] for entry in logged] + saved, default=0)
+    return entries, samples
+
+
 def headline(trained: Trained, best: Entry) -> str:
     """How good the model is, by its best validation; empty where nothing was held out."""
     return kind_named(trained.kind).headline(best) or ""
@@ -96,7 +118,7 @@ def commands(trained: Trained) -> list[tuple[str, str]]:
     kind, run, training = kind_named(trained.kind), shlex.quote(str(trained.path)), trained.config.training
     held_out = bool(headline(trained, TrainingLog.of(trained.path).best))
     measured = ("Measure it", f"evaluate {run}" if held_out else f"evaluate {run} --source FILE")
-    todo = [("Use it", kind.next_step.format(run=run)), measured]
+    todo = [("Use it", kind.next_step.format(run=run)), ("Try it in a browser", f"serve {run}"), measured]
     if trained.config.model.objectives:
         longer = f"steps={2 * training.steps}" if training.steps else f"epochs={2 * (training.epochs or 1):g}"
         again = f"train --resume --out {run} --set training.{longer}"

@@ -28,6 +28,7 @@ USES = {
     "images draw": "TEXT",
     "images arithmetic": "CLASS - CLASS + CLASS",
     "evaluate --reference": "--source FILE --reference FILE",
+    "evaluate --dynamic": "--dynamic",
 }
 """What follows the run in the command of a verb; nothing for the others."""
 
@@ -42,7 +43,7 @@ class Overview:
     """The kinds of the model's parts: features, output, ..."""
     description: str
     state: str
-    """training or finished"""
+    """training, stopped or finished"""
     parameters: int | None
     """None before the first validation, when there are no weights yet."""
     bytes: int
@@ -78,7 +79,7 @@ def overview(path: str | Path) -> Overview:
         config.model.kind,
         {name: part.kind for name, part in config.model if hasattr(part, "kind")},
         config.description,
-        manifest.state,
+        folder.state,
         None if model is None else model.parameters,
         sum(file.stat().st_size for file in files),
         {key: value for key, value in config.leaves().items() if _is_data(key) and value is not None},

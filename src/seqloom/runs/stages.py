@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what is computed at once needs no torch
 
     from seqloom.data.stream import Stream
     from seqloom.training import Objective, Processes, Trainer
+    from seqloom.training.trainer import Samples
 
 Figures = dict[str, float]
 
@@ -49,13 +50,15 @@ class Steps(Stage):
     """The figure of a validation that says which weights are best: of losses the lowest, of others the highest."""
     taught: bool = False
     """Whether the model begins with what another run learned, which is measured before the first step."""
+    samples: Samples | None = None
+    """What it writes after a validation, for people who watch; nothing where it writes no texts."""
 
     def trainer(self, folder: Path, processes: Processes, reporter: Reporter) -> Trainer:
         """What makes the steps."""
         from seqloom.training import Trainer
 
         parts = self.model, self.objective, self.batches, self.validate, self.training
-        return Trainer(*parts, folder, processes, reporter, self.loss, self.decides)
+        return Trainer(*parts, folder, processes, reporter, self.loss, self.decides, self.samples)
 
     def fit(self, folder: Path, processes: Processes, reporter: Reporter) -> None:
         from seqloom.training import load_model_weights, load_weights

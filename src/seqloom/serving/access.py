@@ -12,12 +12,10 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seqloom.serving import page
 from seqloom.serving.errors import ApiError
 from seqloom.serving.measures import Measures
 from seqloom.serving.settings import Settings
-
-OPEN = ("/health",)
-"""What anybody may ask."""
 
 
 class Access:
@@ -60,7 +58,7 @@ class Access:
             )
 
     def _check(self, scope: Scope) -> None:
-        if scope["path"] in OPEN:
+        if scope["path"] == "/health" or page.is_open(scope["path"]):
             return
         headers = dict(scope["headers"])
         token = self.settings.token

@@ -8,8 +8,22 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
+from seqloom.runs.capabilities import Scores, Translates
 from seqloom.runs.trained import Trained
-from seqloom.serving import chat, completions, errors, generation, images, reading
+from seqloom.serving import (
+    chat,
+    completions,
+    errors,
+    examples,
+    generation,
+    images,
+    mending,
+    page,
+    progress,
+    reading,
+    statistics,
+    words,
+)
 from seqloom.serving.access import Access
 from seqloom.serving.asking import Answer, House
 from seqloom.serving.measures import Measures
@@ -50,10 +64,11 @@ def make_app(models: Models, settings: Settings, measures: Measures, ending: Cal
 
     @app.get("/docs", tags=["server"], summary="The endpoints on a page", response_class=HTMLResponse)
     async def documents() -> Response:
-        return HTMLResponse(page(app.openapi()))
+        return HTMLResponse(listed(app.openapi()))
 
-    for part in (completions, chat, generation, reading, images):
+    for part in (completions, chat, generation, reading, words, images, mending, examples, statistics, progress):
         app.include_router(part.router(house))
+    app.include_router(page.router())
     errors.install(app)
     app.add_middleware(Access, settings=settings, measures=measures, ending=ending)
     return app
@@ -70,10 +85,14 @@ def described(served: Served) -> dict[str, Any]:
         "kind": trained.kind,
         "facts": trained.facts,
         "offers": served.offers,
+        "task": served.task,
+        "turns": served.turns,
+        "sources": isinstance(trained, Scores) and isinstance(trained, Translates),
+        "path": str(trained.path),
     }
 
 
-def page(document: dict[str, Any]) -> str:
+def listed(document: dict[str, Any]) -> str:
     """The endpoints as a plain page of our own."""
     from html import escape
 

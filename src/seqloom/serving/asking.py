@@ -13,8 +13,8 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from seqloom.runs.capabilities import WritesStepwise
 from seqloom.runs.generation import Beginning, Decoding
-from seqloom.runs.trained import WritesStepwise
 from seqloom.serving.engine import Writing
 from seqloom.serving.errors import ApiError, told
 from seqloom.serving.models import Models, Served

@@ -16,13 +16,13 @@ from fastapi.responses import Response
 from pydantic import Field, model_validator
 
 from seqloom.data.pairs import TURN
+from seqloom.runs.capabilities import Translates, WritesStepwise
 from seqloom.runs.generation import Decoding
-from seqloom.runs.trained import Translates, WritesStepwise
 from seqloom.serving.asking import Answer, Asked, Collected, House, Name, collected, events, unless_left
 from seqloom.serving.completions import Choosing, usage
 from seqloom.serving.errors import ApiError
 from seqloom.serving.models import Served
-from seqloom.serving.written import Said
+from seqloom.serving.written import Likely, Said
 
 
 class Part(Asked):
@@ -230,10 +230,7 @@ class Reply:
     def _log_probs(self, said: list[Said]) -> dict[str, Any] | None:
         if not self.asked.logprobs:
             return None
-        content = [
-            {**_token(each.text, each.log_prob), "top_logprobs": [_token(*other) for other in each.likeliest]}
-            for each in said
-        ]
+        content = [{**_token(each), "top_logprobs": [_token(other) for other in each.likeliest]} for each in said]
         return {"content": content, "refusal": None}
 
     # ------------------------------------------------------------------------------------------------ responses
@@ -294,5 +291,5 @@ class Reply:
         }
 
 
-def _token(text: str, log_prob: float) -> dict[str, Any]:
-    return {"token": text, "logprob": log_prob, "bytes": list(text.encode())}
+def _token(each: Said | Likely) -> dict[str, Any]:
+    return {"token": each.text, "logprob": each.log_prob, "bytes": list(each.text.encode())}

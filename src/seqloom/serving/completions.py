@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -15,14 +16,14 @@ from pydantic import Field, model_validator
 from seqloom.decoding.limits import IMPOSSIBLE
 from seqloom.decoding.prompts import check_prompts
 from seqloom.decoding.top import top
+from seqloom.runs.capabilities import Continues, WritesStepwise
 from seqloom.runs.generation import Decoding
-from seqloom.runs.trained import Continues, WritesStepwise
 from seqloom.serving.asking import Answer, Asked, Collected, House, Name, Seed, collected, events, together, unless_left
 from seqloom.serving.engine import Writing
 from seqloom.serving.errors import ApiError
 from seqloom.serving.models import Served
-from seqloom.serving.written import Said, Wish
-from seqloom.text.special import BOS
+from seqloom.serving.written import Likely, Said, Wish
+from seqloom.text.special import BOS, SPECIALS
 
 Tokens = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 Stop = Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)]
@@ -126,7 +127,7 @@ def router(house: House) -> APIRouter:
         assert isinstance(run, WritesStepwise)
         house.check_texts(len(asked.prompts) * (asked.best_of or asked.n), "n")
         counts = house.check_input(served, asked.prompts, "prompt")
-        tokens = [prompt for prompt in asked.prompts if not isinstance(prompt, str)]
+        tokens = [bare(prompt) for prompt in asked.prompts if not isinstance(prompt, str)]
         check_prompts(tokens, served.trained.model.vocabulary_size)
         for count in counts:
             house.check_output(served, asked.max_tokens, count, "max_tokens")
@@ -154,7 +155,8 @@ class Completion:
     def _writing(self, prompt: str | Sequence[int]) -> Writing:
         run: Any = self.served.trained
         count = self.asked.best_of or self.asked.n
-        return self.house.writing(self.served, run, prompt, self.asked.decoding(), count, self.wish)
+        given = prompt if isinstance(prompt, str) else bare(prompt)
+        return self.house.writing(self.served, run, given, self.asked.decoding(), count, self.wish)
 
     async def whole(self, counts: list[int]) -> dict[str, Any]:
         """All texts of all prompts."""
@@ -218,6 +220,11 @@ class Completion:
         return {**self.head, "choices": [choice]}
 
 
+def bare(prompt: Sequence[int]) -> Sequence[int]:
+    """The tokens of a prompt without the `<bos>` that some clients put first: it is there anyway."""
+    return prompt[1:] if prompt[0] == BOS else prompt
+
+
 def usage(read: int, written: int) -> dict[str, int]:
     """How many tokens there were."""
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
@@ -237,7 +244,7 @@ def token_table(said: Sequence[Said], text: str, offset: int = 0) -> dict[str, A
     return {
         "tokens": [each.text for each in said],
         "token_logprobs": [each.log_prob for each in said],
-        "top_logprobs": [dict(each.likeliest) for each in said],
+        "top_logprobs": [{other.text: other.log_prob for other in each.likeliest} for each in said],
         "text_offset": offsets,
     }
 
@@ -248,12 +255,13 @@ def prompt_scores(served: Served, prompt: str | list[int], likeliest: int | None
     import torch
 
     run: Any = served.trained
-    ids = run.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+    ids = run.tokenizer.encode(prompt) if isinstance(prompt, str) else list(bare(prompt))
     text = prompt if isinstance(prompt, str) else run.tokenizer.decode(ids)
     if likeliest is None:
         return text, []
     names = run.tokenizer.pieces(prompt) if isinstance(prompt, str) else run.tokenizer.tokens(ids)
-    others: list[list[tuple[str, float]]] = [[] for _ in ids]
+    began = [Said(BOS, SPECIALS[BOS], math.nan, [])] if not isinstance(prompt, str) and prompt[0] == BOS else []
+    others: list[list[Likely]] = [[] for _ in ids]
     if likeliest and ids:
         with torch.inference_mode():
             state = run.model.start(1, run.sources([0], 0))
@@ -261,8 +269,8 @@ def prompt_scores(served: Served, prompt: str | list[int], likeliest: int | None
                 log_probs, state = run.model.step(state, torch.tensor([token], device=run.device))
                 values, tokens = top(log_probs.float(), min(likeliest, log_probs.shape[1]))
                 called = run.tokenizer.tokens(tokens[0].tolist())
-                pairs = zip(called, values[0].tolist(), strict=True)
-                others[place] = [(name, value) for name, value in pairs if value > IMPOSSIBLE]
+                rows = zip(tokens[0].tolist(), called, values[0].tolist(), strict=True)
+                others[place] = [Likely(*row) for row in rows if row[-1] > IMPOSSIBLE]
     log_probs = run.token_log_probs(ids)
-    rows = zip(ids, names, np.asarray(log_probs, float).tolist(), others, strict=True)
-    return text, [Said(*row) for row in rows]
+    said = zip(ids, names, np.asarray(log_probs, float).tolist(), others, strict=True)
+    return text, [*began, *(Said(*each) for each in said)]

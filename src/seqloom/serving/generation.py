@@ -10,14 +10,15 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field, model_validator
 
+from seqloom.decoding.prompts import check_prompts
 from seqloom.decoding.tree import Tree
+from seqloom.runs.capabilities import Translates, WritesStepwise
 from seqloom.runs.generation import Beginning, Decoding
-from seqloom.runs.trained import Translates, WritesStepwise
 from seqloom.serving.asking import Answer, Asked, House, Name, Seed, collected, events, together, unless_left
 from seqloom.serving.engine import Writing
 from seqloom.serving.errors import ApiError
 from seqloom.serving.models import Served
-from seqloom.serving.written import Said
+from seqloom.serving.written import Said, Wish
 
 Count = Annotated[int, Field(ge=1, le=10**4)]
 
@@ -48,13 +49,16 @@ class GenerateRequest(Decoded):
     """What to go on from, or a source, and how."""
 
     model: Name = None
-    prompt: str = ""
+    prompt: str | Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = ""
+    """A text; language models take its tokens too, to go on from them exactly."""
     prefix: str = ""
     """Models with a source: what the text shall begin with."""
     attention: bool = False
     """Models with a source: where the model looked for each token."""
     tree: bool = False
     """Beam search: every sequence that was in the beam."""
+    likeliest: Annotated[int, Field(ge=0, le=20)] = 0
+    """Tell of every token, and of so many that are likeliest at its place."""
     stream: bool = False
 
     @model_validator(mode="after")
@@ -135,6 +139,10 @@ class Generation:
         self.house, self.served, self.run, self.asked = house, served, run, asked
         self.decoding = asked.decoding()
         (read,) = house.check_input(served, [asked.prompt], "prompt")
+        if not isinstance(asked.prompt, str):
+            if isinstance(run, Translates):
+                raise ApiError(400, "prompt: a source is a text; language models go on from tokens", "prompt")
+            check_prompts([asked.prompt], served.trained.model.vocabulary_size)
         before = 0 if isinstance(run, Translates) else read
         length = house.check_output(served, asked.max_length, before, "max_length")
         if length is not None:
@@ -151,6 +159,9 @@ class Generation:
         if strategy == "greedy" and self.decoding.n_best > 1:
             raise ApiError(400, "n_best: greedy search has one result; use beam or sample", "n_best")
         self.decoding = Decoding.of(self.decoding, {"strategy": strategy})
+        if asked.likeliest and (self.searches or asked.attention or self.decoding.replace_unknown):
+            said = "likeliest: it belongs to texts that are written token by token, greedily or by sampling"
+            raise ApiError(400, said, "likeliest")
 
     async def whole(self) -> dict[str, Any]:
         """All texts."""
@@ -163,11 +174,21 @@ class Generation:
             return head | {"outputs": await self.served.engine.call(self._outputs, seconds)}
         texts = await collected(self._writing())
         outputs = [{"text": text.text, "log_prob": text.log_prob, "tokens": len(text.said)} for text in texts]
+        if asked.likeliest:
+            pairs = zip(outputs, texts, strict=True)
+            outputs = [output | {"said": [token_record(said) for said in text.said]} for output, text in pairs]
         return head | {"outputs": outputs}
 
     def _outputs(self) -> list[dict[str, Any]]:
         """What the run's own `generate` gives."""
         options: dict[str, Any] = {}
+        if not isinstance(self.asked.prompt, str):
+            beginning: Beginning = self.run.beginning(self.asked.prompt, self.decoding)
+            (found,) = self.decoding.run(beginning.steps, [beginning.prompt], [0], beginning.limits, beginning.source)
+            return [
+                {"text": beginning.text(each.tokens), "log_prob": each.log_prob, "tokens": len(each.tokens)}
+                for each in found
+            ]
         if isinstance(self.run, Translates):
             options = {"prefixes": self.asked.prefix, "attention": self.asked.attention}
         (several,) = self.run.generate(self.asked.prompt, self.decoding, **options)
@@ -204,7 +225,8 @@ class Generation:
 
     def _writing(self) -> Writing:
         decoding, prefix = self.decoding, self.asked.prefix
-        return self.house.writing(self.served, self.run, self.asked.prompt, decoding, decoding.n_best, prefix=prefix)
+        wish = Wish(likeliest=self.asked.likeliest)
+        return self.house.writing(self.served, self.run, self.asked.prompt, decoding, decoding.n_best, wish, prefix)
 
     async def streamed(self) -> AsyncIterator[dict[str, Any] | str]:
         """Piece by piece; a search shows its texts when it has ended."""
@@ -225,5 +247,6 @@ class Generation:
 
 
 def token_record(said: Said) -> dict[str, Any]:
-    """A token and its log-probability."""
-    return {"token": said.text, "log_prob": said.log_prob}
+    """A token and its log-probability, and those that were likeliest at its place."""
+    others = [{"token": other.text, "id": other.token, "log_prob": other.log_prob} for other in said.likeliest]
+    return {"token": said.text, "id": said.token, "log_prob": said.log_prob, "likeliest": others}

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field, model_validator
 
-from seqloom.runs import trained as runs
+from seqloom.runs import capabilities as runs
 from seqloom.runs.generation import Decoding
 from seqloom.serving.asking import Answer, Asked, House, Name, Seed, unless_left
 from seqloom.serving.errors import ApiError

@@ -9,9 +9,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
+from seqloom.config.schema.data import ImageData
 from seqloom.errors import did_you_mean
-from seqloom.runs import trained as runs
-from seqloom.runs.trained import Capability, Trained
+from seqloom.runs import capabilities as runs
+from seqloom.runs.capabilities import Capability
+from seqloom.runs.trained import Trained
 from seqloom.serving.access import log
 from seqloom.serving.engine import Engine
 from seqloom.serving.errors import ApiError
@@ -33,8 +35,22 @@ ENDPOINTS: dict[str, tuple[type[Capability], ...]] = {
     "/v1/draw": (runs.DrawsTexts,),
     "/v1/caption": (runs.Captions,),
     "/v1/latent": (runs.HasCodes,),
+    "/v1/denoise": (runs.Denoises,),
+    "/v1/complete-image": (runs.Completes,),
+    "/v1/words": (runs.HasWordVectors,),
 }
 """What a run must be able to do for each endpoint; all of it."""
+
+
+TASKS: dict[str, tuple[type[Capability], ...]] = {
+    "continue": (runs.Continues,),
+    "translate": (runs.Translates,),
+    "label": (runs.Labels,),
+    "fill": (runs.Fills,),
+    "words": (runs.HasWordVectors,),
+    "images": (runs.Captions, runs.Draws, runs.DrawsTexts, runs.ReadsImages),
+}
+"""What runs are for in one word, and the capabilities of which one says so; the first that fits."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +73,20 @@ class Served:
             able += ["/v1/fill"] if isinstance(self.trained, fills) else []
         if self.tokenizer is not None:
             able += ["/tokenize", "/detokenize"]
-        return able
+        config = getattr(self.trained, "config", None)
+        if config is not None and not isinstance(config.data, ImageData):
+            able.append("/v1/data")
+        return [*able, "/v1/examples", "/v1/training"]
+
+    @property
+    def task(self) -> str | None:
+        """What the run is for, in one word."""
+        return next((task for task, several in TASKS.items() if isinstance(self.trained, several)), None)
+
+    @property
+    def turns(self) -> bool:
+        """Whether it learned from conversations."""
+        return getattr(self.trained.config.data, "history", None) is not None
 
     @property
     def tokenizer(self) -> Tokenizer | None:

@@ -1,4 +1,4 @@
-"""What models say of texts: `/v1/score`, `/v1/label`, `/v1/fill`, `/v1/embeddings`, `/tokenize`, `/detokenize`."""
+"""What models say of texts: `/v1/score`, `/v1/label`, `/v1/fill`, `/v1/embeddings`; `/tokenize` and its like."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from seqloom.runs import trained as runs
+from seqloom.runs import capabilities as runs
 from seqloom.runs.scores import Score
 from seqloom.serving.asking import Answer, Asked, House, Name, unless_left
 from seqloom.serving.errors import ApiError
 from seqloom.serving.models import Served
+from seqloom.text.special import BOS, EOS, PAD, SPECIALS, UNK
+
+MARKS = {"unk": UNK, "pad": PAD, "bos": BOS, "eos": EOS}
 
 Texts = str | Annotated[list[str], Field(min_length=1)]
 
@@ -61,9 +64,19 @@ class TokenizeRequest(Asked):
     """A text to be cut into tokens."""
 
     model: Name = None
-    text: str
+    text: str | None = None
+    prompt: str | None = None
+    """The same, as vLLM calls it."""
+    add_special_tokens: Literal[False] = False
+    """vLLM's; what begins and ends a text is put there by those who read it."""
     side: Literal["source", "target"] = "source"
     """Models of pairs may read and write different tokens."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> TokenizeRequest:
+        if (self.text is None) == (self.prompt is None):
+            raise ValueError("give text, or prompt, which is the same")
+        return self
 
 
 class DetokenizeRequest(Asked):
@@ -137,9 +150,10 @@ def router(house: House) -> APIRouter:
     async def tokenize(asked: TokenizeRequest) -> Response:
         served = house.models.named(asked.model)
         tokenizer = tokenizer_of(served, asked.side)
-        house.check_input(served, [asked.text], "text")
-        ids = tokenizer.encode(asked.text)
-        return Answer({"tokens": ids, "pieces": tokenizer.pieces(asked.text), "count": len(ids)})
+        text = asked.text if asked.text is not None else asked.prompt or ""
+        house.check_input(served, [text], "text")
+        ids = tokenizer.encode(text)
+        return Answer({"tokens": ids, "pieces": tokenizer.pieces(text), "count": len(ids)})
 
     @routes.post("/detokenize", response_class=Answer, tags=["tokens"], summary="Tokens as a text")
     async def detokenize(asked: DetokenizeRequest) -> Response:
@@ -149,7 +163,14 @@ def router(house: House) -> APIRouter:
         for token in asked.tokens:
             if token >= tokenizer.size:
                 raise ApiError(400, f"tokens: {token} is none; they are numbered 0 to {tokenizer.size - 1}", "tokens")
-        return Answer({"text": tokenizer.decode(asked.tokens)})
+        text = tokenizer.decode(asked.tokens)
+        return Answer({"text": text, "prompt": text})
+
+    @routes.get("/tokenizer_info", response_class=Answer, tags=["tokens"], summary="What tokens a model has")
+    async def tokenizer_info(model: Name = None) -> Response:
+        tokenizer = tokenizer_of(house.models.named(model), "source")
+        names = {f"{name}_token": SPECIALS[token] for name, token in MARKS.items()}
+        return Answer({"tokenizer_class": tokenizer.kind, "vocabulary": tokenizer.size, **names})
 
     return routes
 

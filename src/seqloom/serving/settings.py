@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seqloom.errors import UserError
+from seqloom.runs.folder import RunFolder
 
 SHORTEST = 16  # characters of a token
 
@@ -65,11 +66,23 @@ def named(runs: list[str]) -> dict[str, Path]:
     folders: dict[str, Path] = {}
     for run in runs:
         name, found, path = run.partition("=")
-        if not found or Path(run).exists():
-            name, path = Path(run).resolve().name, run
-        if not name or not path:
+        if found and not (name and path):
             raise UserError(f"{run!r}: write a run folder, or NAME=FOLDER")
-        if name in folders:
-            raise UserError(f"two runs are called {name!r}: {folders[name]} and {path}; name one of them NAME={path}")
-        folders[name] = Path(path)
+        several = {name: Path(path)} if found and not Path(run).exists() else by_place(Path(run))
+        for name, folder in several.items():
+            if name in folders:
+                both = f"{folders[name]} and {folder}"
+                raise UserError(f"two runs are called {name!r}: {both}; name one of them NAME={folder}")
+            folders[name] = folder
     return folders
+
+
+def by_place(folder: Path) -> dict[str, Path]:
+    """A run by the name of its folder; of a folder of several, each that has weights already by its place in it."""
+    runs = RunFolder(folder).runs
+    if runs == [folder]:
+        return {folder.resolve().name: folder}
+    ready = [run for run in runs if RunFolder(run).weights_file.is_file()]
+    if not ready:
+        raise UserError(f"no run in {folder} has weights yet: the first validation of a training writes them")
+    return {"-".join(run.relative_to(folder).parts): run for run in ready}

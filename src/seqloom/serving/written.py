@@ -19,6 +19,14 @@ from seqloom.text.special import EOS
 Ending = Literal["stop", "length"]
 
 
+class Likely(NamedTuple):
+    """A token that could stand at some place."""
+
+    token: int
+    text: str
+    log_prob: float
+
+
 class Said(NamedTuple):
     """One token of a text."""
 
@@ -27,8 +35,8 @@ class Said(NamedTuple):
     """As a person reads it."""
     log_prob: float
     """Under the model as it is."""
-    likeliest: list[tuple[str, float]]
-    """The likeliest tokens at its place, if asked for, and log p of each."""
+    likeliest: list[Likely]
+    """The likeliest tokens at its place, if asked for."""
 
 
 class Piece(NamedTuple):
@@ -100,7 +108,7 @@ class Written:
         self.tokens.append(token)
         self.log_prob += log_prob
         names = self.beginning.writer.tokens([token, *(other for other, _ in likeliest)])
-        others = [(name, value) for name, (_, value) in zip(names[1:], likeliest, strict=True)]
+        others = [Likely(other, name, value) for name, (other, value) in zip(names[1:], likeliest, strict=True)]
         self._silent.append(Said(token, names[0], log_prob, others))
         if token == EOS:
             self.ending = "stop"

@@ -1,4 +1,7 @@
-"""`metrics.jsonl`: one JSON object per log point, each with its checksum; TensorBoard events beside it on request."""
+"""`metrics.jsonl`: one JSON object per log point, each with its checksum; TensorBoard events beside it on request.
+
+What a model wrote at its validations is kept in the same way, in `samples.jsonl`.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,17 @@ from typing import IO, Any
 from seqloom.errors import ConfigError, SeqloomError
 from seqloom.files import disk_errors, write_text
 
+METRICS = "metrics.jsonl"
+SAMPLES = "samples.jsonl"
+
 
 class Journal:
-    """Appends to `metrics.jsonl`. Opened at a step, it first forgets what was logged after that step."""
+    """Appends to `metrics.jsonl`, or to another such file. Opened at a step, it first forgets what was logged after
+    that step."""
 
-    def __init__(self, folder: Path, step: int = 0, tensorboard: bool = False) -> None:
-        self.path = folder / "metrics.jsonl"
-        entries = read_metrics(folder) if step else []
+    def __init__(self, folder: Path, step: int = 0, tensorboard: bool = False, name: str = METRICS) -> None:
+        self.path = folder / name
+        entries = read_journal(self.path) if step else []
         # An average over checkpoints comes after the last step, and comes again when a finished run goes on.
         kept = [entry for entry in entries if entry["step"] <= step and "averaged_checkpoints" not in entry]
         write_text(self.path, "".join(map(_line, kept)))
@@ -47,7 +54,11 @@ class Journal:
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """All entries of a run's `metrics.jsonl`; a line that is not what was written is left out."""
-    path = Path(folder) / "metrics.jsonl"
+    return read_journal(Path(folder) / METRICS)
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """The same of any such file; no entries where there is none."""
     if not path.is_file():
         return []
     lines = path.read_bytes().splitlines()

@@ -18,6 +18,7 @@ from seqloom.errors import ConfigError
 from seqloom.models.language import LanguageModel
 from seqloom.nn import State
 from seqloom.nn.gradients import scale_gradient
+from seqloom.nn.output.softmax import Softmax
 from seqloom.text.tokenizer import Tokenizer
 
 
@@ -100,6 +101,10 @@ class Objective(nn.Module, ABC):
     def prepare(self, model: Any) -> None:
         """Make what follows from the model that will be trained, as it is before its first step: a copy, a critic."""
 
+    def compile_whole(self, model: Any) -> bool:
+        """Have the compiler make one program of the model and its loss, where that can be; whether it was done."""
+        return False
+
     def record(self, model: Any) -> None:
         """Record on a GPU what can be recorded: the model is compiled, and trained by one process."""
 
@@ -163,12 +168,19 @@ class MaximumLikelihood(Carrying):
 
     def __init__(self, config: LikelihoodObjective, context: Context | None = None, reads: Reads = true_words) -> None:
         super().__init__(config, context)
-        self.reads = reads
+        self.reads, self._judged = reads, judged
+
+    def compile_whole(self, model: LanguageModel) -> bool:
+        """Of what takes word after word, libraries have programs already; other output layers ask for values midway."""
+        if model.features.sequential or type(model.output) is not Softmax:
+            return False
+        self._judged = torch.compile(judged)
+        return True
 
     def forward(self, model: LanguageModel, batch: TokenBatch) -> Loss:
         before = self.before(model, batch)
-        features, state = model(self.reads(model, batch.inputs, before), before, batch.begins)
-        likelihood = model.output.loss(features, batch.targets, before=recent(batch.inputs, model.output.history))
+        words, recently = self.reads(model, batch.inputs, before), recent(batch.inputs, model.output.history)
+        features, state, likelihood = self._judged(model, words, before, batch.begins, batch.targets, recently)
         self.carried = state.detach() if model.features.carries else None
         total = likelihood + batch.tokens * self.penalty(features)
         return Loss(total, batch.tokens, {"loss": likelihood.detach()})
@@ -181,6 +193,20 @@ class MaximumLikelihood(Carrying):
         if self.config.temporal and features.size(1) > 1:
             penalty = penalty + self.config.temporal * (features[:, 1:] - features[:, :-1]).pow(2).mean()
         return penalty
+
+
+def judged(
+    model: LanguageModel,
+    words: Tensor,
+    state: State | None,
+    begins: Tensor | None,
+    targets: Tensor,
+    recently: Tensor | None,
+) -> tuple[Tensor, State, Tensor]:
+    """The features [rows, time, size] of words that are read in a state, the state after them, and Σ -log p of the
+    targets."""
+    features, after = model(words, state, begins)
+    return features, after, model.output.loss(features, targets, before=recently)
 
 
 class RandomTruncation(Carrying):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from seqloom.training.checkpoints import (
     save_weights,
 )
 from seqloom.training.interrupts import Interrupted, Interrupts
-from seqloom.training.journal import Journal, named_unit
+from seqloom.training.journal import SAMPLES, Journal, named_unit
 from seqloom.training.objectives import Loss, Objective
 from seqloom.training.optimizers import Schedule, build_optimizer
 from seqloom.training.places import CHECKPOINTS, WEIGHTS
@@ -40,6 +40,8 @@ from seqloom.training.weights import load_model_weights, model_weights, whole
 
 CHECKPOINT_PAUSE = 30.0  # seconds between checkpoints, where the configuration leaves it to the trainer
 FORESEEN = 0.05  # of the time: from here on it shows how many steps there is time for
+SAMPLED = 0.02  # of the time, that may go into samples
+WORTH_COMPILING = 1000  # steps that win back, on a GPU, the seconds that compiling takes
 EXPLODED = 3.0  # a loss this many times the first one, over a whole log interval, is not coming back
 
 
@@ -61,6 +63,12 @@ class Progress:
     unlogged_tokens: int = 0
     largest_norm: float = 0.0
     """Largest gradient norm since the last log line."""
+    sampled: float = 0.0
+    """Seconds that went into samples."""
+
+
+Samples = Callable[[], list[tuple[str, str]]]
+"""What the model writes: a few texts, each with what it was given. It is the same every time for the same weights."""
 
 
 class Trainer:
@@ -68,6 +76,7 @@ class Trainer:
 
     `validate()` returns figures, the one that decides among them: of losses the lowest, of others the highest is best,
     and the weights that had it become `folder/model.safetensors`. `loss` is what people call the validation loss.
+    `samples` are taken after validations, for people to read in `folder/samples.jsonl`.
     """
 
     def __init__(
@@ -82,8 +91,10 @@ class Trainer:
         reporter: Reporter | None = None,
         loss: str = "valid_loss",
         decides: str = "valid_loss",
+        samples: Samples | None = None,
     ) -> None:
-        self.decides = decides
+        self.decides, self.samples = decides, samples
+        self._sampled: Journal | None = None
         self.model = model.to(processes.device)
         objective.check(model)
         objective.prepare(model)
@@ -108,9 +119,12 @@ class Trainer:
         self.throughput = Throughput(model, processes.device)  # before sharding changes the parameters
         if processes.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32 products: ten times faster, good enough for training
-        if config.compile:
-            _compile(model)
-            if processes.device.type == "cuda" and processes.world == 1:
+        self._compiled = self._pays_to_compile()
+        if self._compiled:
+            alone = processes.world == 1
+            if not (alone and objective.compile_whole(model)):
+                _compile_layers(model)
+            if alone and processes.device.type == "cuda":
                 objective.record(model)
         self._sharded = config.sharded and processes.world > 1
         step = _Step(self.model, objective)
@@ -124,11 +138,24 @@ class Trainer:
         self._own_rows = processes.rank * rows, (processes.rank + 1) * rows  # of a global batch
         self._recent: list[tuple[int, dict[str, Tensor], int, Tensor]] = []  # (step, sums, tokens, gradient norm)
 
+    def _pays_to_compile(self) -> bool:
+        """Whether the model is compiled; where that is left to the trainer, it says what it decided."""
+        config, steps = self.config, self.total_steps
+        if config.compile != "auto":
+            return config.compile
+        on_gpu = self.processes.device.type == "cuda"
+        pays = on_gpu and steps >= WORTH_COMPILING
+        why = f"{steps:,} steps" if on_gpu else "it pays on a GPU"
+        self.reporter.say(f"training.compile=auto: the model is {'' if pays else 'not '}compiled ({why})")
+        return pays
+
     # ------------------------------------------------------------------------------------------------------ loop
 
     def fit(self) -> Progress:
         """Train to the end, or until interrupted; exact resuming goes through `resume` first."""
         journal = Journal(self.folder, self.progress.step, self.config.tensorboard) if self.processes.main else None
+        if self.processes.main and self.samples is not None:
+            self._sampled = Journal(self.folder, self.progress.step, name=SAMPLES)
         seconds = 60 * (self.config.minutes or math.inf) - self.progress.seconds
         if seconds <= 0:
             had = f"this run has had {self.progress.seconds / 60:.3g}"
@@ -140,8 +167,8 @@ class Trainer:
             self._finish(journal)
         finally:
             self.reporter.stop()
-            if journal:
-                journal.close()
+            for each in filter(None, (journal, self._sampled)):
+                each.close()
         return self.progress
 
     def _loop(self, journal: Journal | None, interrupts: Interrupts) -> None:
@@ -355,6 +382,7 @@ class Trainer:
             figures = self._figures()
             loss = self._deciding(figures)
             improved = self._keep_if_best(loss)
+            self._sample()
         self.progress.waited = 0 if improved else self.progress.waited + 1
         self.schedule.validated(improved)
         self.average.validated(loss)
@@ -375,12 +403,41 @@ class Trainer:
         return improved
 
     def _figures(self) -> dict[str, float]:
+        with self._evaluated():
+            return self.validate()
+
+    def _sample(self) -> None:
+        """Keep what the model writes now, unless that has taken too much of the time already: the first is always kept.
+        Training goes on as if nothing had been written, whatever comes of it."""
+        progress, share = self.progress, self.processes.share
+        if self.samples is None or share(progress.sampled) > SAMPLED * share(progress.seconds):
+            return
+        began, device = time.perf_counter(), self.processes.device
+        problem: Exception | None = None
+        eager = torch.compiler.set_stance("force_eager") if self._compiled else nullcontext()
+        try:
+            with self._evaluated(), torch.random.fork_rng([device] if device.type == "cuda" else []), eager:
+                written = self.samples()
+            for given, text in written:
+                if self._sampled:
+                    self._sampled.write({"step": progress.step, "input": given, "text": text})
+        except Exception as error:  # nobody loses a training over a text
+            problem = error
+        if self.processes.any(problem is not None):  # all of them stop, or they would wait for each other
+            self.samples = None
+            why = problem or "another process failed"
+            self.reporter.say(f"note: no samples are written from step {progress.step} on: {why}")
+        progress.sampled += time.perf_counter() - began
+
+    @contextmanager
+    def _evaluated(self) -> Iterator[None]:
+        """The model as it is validated: whole, and without dropout."""
         self.model.eval()
         module = self._step_module
         if self._sharded:
             module.unshard()  # validation calls parts of the model on their own
         try:
-            return self.validate()
+            yield
         finally:
             if self._sharded:
                 module.reshard()
@@ -487,7 +544,7 @@ def _wrap(step: nn.Module, processes: Processes, sharded: bool, leaves_out: bool
     return DistributedDataParallel(step, find_unused_parameters=leaves_out)
 
 
-def _compile(model: nn.Module) -> None:
+def _compile_layers(model: nn.Module) -> None:
     """Compile the parts that say they gain by it (`compiles = True`): equal layers share one compilation."""
     for module in model.modules():
         if getattr(module, "compiles", False):

@@ -68,8 +68,9 @@ class TrainingConfig(Schema):
     """Largest gradient norm; 0 leaves gradients as they are."""
     precision: Literal["float32", "bf16"] = "float32"
     """`bf16` computes products in bfloat16 (autocast); weights stay in float32."""
-    compile: bool = False
-    """`torch.compile` the layers that gain by it (Transformer): worth it on a GPU for runs of more than a minute."""
+    compile: bool | Literal["auto"] = False
+    """`torch.compile` a language model with its loss as one program, and of other models the layers of Transformers:
+    worth it on a GPU for runs of more than a minute. `auto`: on a GPU, where there are 1,000 steps or more."""
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
     sharded: bool = False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-import triton  # type: ignore[import-not-found]
-import triton.language as tl  # type: ignore[import-not-found]
+import triton
+import triton.language as tl
 from torch import Tensor
 
 LONGEST = 1 << 16  # columns that the registers of one program hold
@@ -12,7 +12,10 @@ LONGEST = 1 << 16  # columns that the registers of one program hold
 
 def drawn(log_probs: Tensor) -> Tensor:
     """One column of each row of log_probs [rows, size], which need not be normalised: the largest of log p + Gumbel
-    noise is a draw from p."""
+    noise is a draw from p (Maddison et al. 2014, "A* Sampling"). With u uniform between 0 and 1,
+
+        argmax_i (log p_i - log e_i),   e_i = -log(1 - u_i)
+    """
     rows, size = log_probs.shape
     columns = torch.empty(rows, dtype=torch.long, device=log_probs.device)
     seed = torch.randint(1 << 31, (1,), device=log_probs.device)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-import triton  # type: ignore[import-not-found]
-import triton.language as tl  # type: ignore[import-not-found]
+import triton
+import triton.language as tl
 from torch import Tensor
 
 LONGEST = 1 << 16  # columns that the registers of one program hold

@@ -1,10 +1,20 @@
-"""One step of attention: every row has a single query."""
+"""One step of attention: every row has a single query.
+
+Keys are read a few at a time, and the softmax over their scores s_i = q·k_i / √d is kept as it grows: the largest score
+m so far, the sum of exponentials relative to it, and the values weighted by these. With the scores of the next few,
+
+    m' = max(m, max_i s_i)
+    total' = total e^(m - m') + Σ_i e^(s_i - m')
+    mixed' = mixed e^(m - m') + Σ_i e^(s_i - m') v_i
+
+and at the end the output is mixed / total (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
+"""
 
 from __future__ import annotations
 
 import torch
-import triton  # type: ignore[import-not-found]
-import triton.language as tl  # type: ignore[import-not-found]
+import triton
+import triton.language as tl
 from torch import Tensor
 
 STEPS = tl.constexpr(32)  # of a history at once
@@ -15,7 +25,7 @@ def attend_history(
     queries: Tensor, new_keys: Tensor, new_values: Tensor, keys: Tensor, values: Tensor, origins: Tensor, now: Tensor
 ) -> Tensor:
     """Write the new keys and values [rows, heads, 1, d] at step `now` of the caches [rows, heads, capacity, d], and
-    attend from queries [rows, heads, 1, d] to the steps up to it -> like the queries.
+    attend from queries [rows, heads, 1, d] to the steps up to it: softmax(Q Kᵀ / √d) V -> like the queries.
 
     Step t of row r stands in row origins[r, t] of the caches; the new step, in the row itself.
     """
@@ -75,8 +85,8 @@ def _attend_history(  # type: ignore[no-untyped-def]
 
 
 def attend_source(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Attention from queries [sources, heads, few, d] to keys and values [sources, heads, places, d], those where mask
-    [sources, places] is True -> like the queries."""
+    """softmax(Q Kᵀ / √d) V from queries [sources, heads, few, d] to keys and values [sources, heads, places, d], those
+    where mask [sources, places] is True -> like the queries. A query that sees none gets zeros."""
     sources, heads, few, size = queries.shape
     output = torch.empty(sources, few, heads, size, dtype=queries.dtype, device=queries.device)
     strides = (*queries.stride()[:3], mask.stride(0))

@@ -9,7 +9,7 @@ from typing import Any
 
 from seqloom.data.minimal_pairs import MinimalPair
 from seqloom.reports.ladder import KNOWLEDGE, Ladder, Measure, Rung
-from seqloom.runs.trained import Scores, able
+from seqloom.runs.capabilities import Scores, able
 
 ACCURACY = Measure(KNOWLEDGE, "minimal pairs", "% right", "higher", "pairs\n%", decimals=1)
 
