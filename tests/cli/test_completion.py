@@ -84,7 +84,10 @@ def test_values_are_offered_where_they_can_be_listed(offered: Offered) -> None:
     assert offered("seqloom train lstm --set model.features.kind=lstm") == [
         *("model.features.kind=lstm", "model.features.kind=lstm-coupled", "model.features.kind=lstm-peephole"),
     ]
-    assert offered("seqloom train lstm --set training.compile=") == ["training.compile=false", "training.compile=true"]
+    sharded = ["training.sharded=false", "training.sharded=true"]
+    assert offered("seqloom train lstm --set training.sharded=") == sharded
+    either = ["training.compile=auto", "training.compile=false", "training.compile=true"]
+    assert offered("seqloom train lstm --set training.compile=") == either
     assert offered("seqloom train lstm --set training.precision=b") == ["training.precision=bf16"]
     assert offered("seqloom train lstm --set seed=") == []
 

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -101,10 +102,18 @@ def keys_of(source: str | Path | Mapping[str, Any], settings: Sequence[str]) -> 
 
 def values_of(field: FieldInfo) -> list[str]:
     """The values that a key can have, where these can be listed: kinds, names, true and false."""
-    if field.annotation is bool:
+    return sorted(_kinds(field) or _listed(field.annotation))
+
+
+def _listed(annotation: Any) -> list[str]:
+    """The values of a type; of one that allows either of several, those of all that can be listed."""
+    if annotation is bool:
         return ["false", "true"]
-    literals = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-    return sorted(_kinds(field) or map(str, literals))
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    if get_origin(annotation) in (Union, UnionType):
+        return [value for each in get_args(annotation) for value in _listed(each)]
+    return []
 
 
 def save_config(config: RunConfig, path: Path) -> None:
