@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from kinds import Case, of_kind
+from torch import nn
 
 import seqloom
 from seqloom.decoding import Limits, beam_search
@@ -27,6 +28,7 @@ from seqloom.models.ngram.counting import count
 from seqloom.models.ngram.estimation import estimate
 from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn import State
+from seqloom.nn.linear import settle
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS
 from seqloom.text.vocabulary import Vocabulary
 
@@ -86,7 +88,12 @@ def test_probabilities_of_all_sequences_sum_to_one(case: Case) -> None:
 def test_stepwise_scores_equal_parallel_scores(case: Case) -> None:
     model = language_model(case, 11)
     rows = torch.randint(4, 11, (5, 12))
-    torch.testing.assert_close(sum_of_steps(model, rows), model.log_prob(rows), rtol=1e-5, atol=1e-5)
+    parallel = model.log_prob(rows)
+    torch.testing.assert_close(sum_of_steps(model, rows), parallel, rtol=1e-5, atol=1e-5)
+    if isinstance(model, nn.Module):
+        settle(model)
+        torch.testing.assert_close(sum_of_steps(model, rows), parallel, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(model.log_prob(rows), parallel, rtol=1e-5, atol=1e-5)
 
 
 @writers
@@ -162,8 +169,10 @@ def test_stepwise_scores_of_targets_equal_parallel_scores(case: Case) -> None:
     model = model_of_pairs(case, 11)
     rows = torch.randint(4, 11, (5, 12))
     source = sources([4, 5, EOS], [6, EOS], [4, 4, 7, 8, EOS], [10, 9, EOS], [5, EOS])
-    scored = sum_of_steps(model, rows, model.begin(model.encode(source), source))
-    torch.testing.assert_close(scored, model.log_prob(rows, source), rtol=1e-5, atol=1e-5)
+    parallel = model.log_prob(rows, source)
+    for each in (model, settle(model)):
+        scored = sum_of_steps(each, rows, each.begin(each.encode(source), source))
+        torch.testing.assert_close(scored, parallel, rtol=1e-5, atol=1e-5)
 
 
 @translators

@@ -9,7 +9,7 @@ import pytest
 import torch
 from kinds import Case, of_kind
 from test_sequence_models import language_model, model_of_pairs, sources
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqloom.decoding import Hypothesis, Limits, Sampler, generate
 from seqloom.decoding.fusion import Fusion
@@ -18,6 +18,7 @@ from seqloom.decoding.protocol import StepModel
 from seqloom.decoding.rows import Rows
 from seqloom.models.interpolation import Interpolation
 from seqloom.nn import cache
+from seqloom.nn.linear import settle
 from seqloom.nn.state import State
 from seqloom.text.special import EOS, UNK
 
@@ -80,6 +81,13 @@ def write_together(model: StepModel, texts: list[Text]) -> None:
         moment += 1
 
 
+def settle_all(model: Any) -> None:
+    """As when a run is loaded; of several models all."""
+    for each in getattr(model, "models", [model]):
+        if isinstance(each, nn.Module):
+            settle(each)
+
+
 def texts(with_sources: bool) -> list[Text]:
     """Prompts of several lengths that come at several moments; the first five are there at once."""
     made = []
@@ -93,6 +101,7 @@ def texts(with_sources: bool) -> list[Text]:
 
 
 def check(model: Any, some: list[Text]) -> None:
+    settle_all(model)
     write_together(model, some)
     for text in some:
         alone = text.alone(model)
@@ -127,6 +136,79 @@ def test_rows_that_cannot_stand_at_places_of_their_own_are_stepped_with_those_at
     check(model, texts(False))
 
 
+MANY = 3001  # words, and not a multiple of anything
+WRITERS_OF_REAL_SIZES = {
+    **{
+        preset: preset
+        for preset in (
+            "transformer",
+            "gru",
+            "rnn",
+            "lstm",
+            "lstm-coupled",
+            "lstm-peephole",
+            "attention-average",
+            "average",
+            "convolution",
+            "feedforward",
+            "elmo-words",
+        )
+    },
+    "wide": "transformer model.features.size=384 model.features.heads=6 model.features.layers=2",
+    "gated": "transformer model.features.gated=true model.features.activation=silu",
+    "gelu-tanh": "transformer model.features.activation=gelu-tanh model.features.layers=1",
+    "class-softmax": "gru model.output.kind=class-softmax",
+    "tree-softmax": "gru model.output.kind=tree-softmax",
+    "adaptive-softmax": "gru model.output.kind=adaptive-softmax",
+}
+TRANSLATORS_OF_REAL_SIZES = (
+    "seq2seq-rnn",
+    "seq2seq-attention",
+    "seq2seq-bahdanau",
+    "seq2seq-convolution",
+    "seq2seq-transformer",
+    "seq2seq-vae",
+    "summarise",
+)
+
+
+@torch.no_grad()
+def log_probs_of(model: Any, texts: list[tuple[list[int], Any]], steps: int = 3) -> Tensor:
+    """What a model says next of texts that are written together, [texts, steps, vocabulary]: each is a prompt, and its
+    source."""
+    rows: Rows[int] = Rows(model)
+    found: list[list[Tensor]] = [[] for _ in texts]
+    for number, (prompt, source) in enumerate(texts):
+        rows.join([number], read_prompts(model, [prompt], source)[1])
+    for step in range(steps):
+        said = {number: 4 + (prompt[0] * (step + 7)) % (MANY - 4) for number, (prompt, _) in enumerate(texts)}
+        for group, log_probs in rows.step(said):
+            for number, row in zip(group, log_probs, strict=True):
+                found[number].append(row)
+    return torch.stack([torch.stack(row) for row in found])
+
+
+def check_real_size(model: Any, source: Any) -> None:
+    """Kernels of the library change their order of summation with the size and with the number of rows."""
+    settle_all(model)
+    texts = [([4 + 3 * number, 9, 4 + number], source) for number in range(101)]
+    together = log_probs_of(model, texts)
+    for count in (1, 2, 3, 6, 17, 40):
+        assert torch.equal(log_probs_of(model, texts[:count]), together[:count])
+
+
+@pytest.mark.parametrize("name", WRITERS_OF_REAL_SIZES)
+def test_a_text_among_a_hundred_is_the_text_alone_at_real_sizes(name: str) -> None:
+    preset, *settings = WRITERS_OF_REAL_SIZES[name].split()
+    kind = "elmo" if preset.startswith("elmo") else "language"
+    check_real_size(language_model(Case(name, kind, preset, tuple(settings)), MANY), None)
+
+
+@pytest.mark.parametrize("preset", TRANSLATORS_OF_REAL_SIZES)
+def test_a_target_among_a_hundred_is_the_target_alone_at_real_sizes(preset: str) -> None:
+    check_real_size(model_of_pairs(Case(preset, "seq2seq", preset, ()), MANY), sources([*range(5, 17), EOS]))
+
+
 @writers
 @torch.no_grad()
 def test_rows_at_places_of_their_own_read_what_they_read_alone(case: Case) -> None:
@@ -152,13 +234,13 @@ def test_a_row_that_left_is_taken_by_the_next() -> None:
         rows.join([name], model.read(model.start(1), torch.tensor([[2, 5]]))[1])
     assert len(rows) == 5
     list(rows.step(dict.fromkeys("abcde", 6)))
-    assert rows.groups[0].state.rows == 8  # a multiple of four
-    rows.leave("bc")
+    assert rows.groups[0].state.rows == 5
+    rows.leave("b")
     rows.join(["f"], model.read(model.start(1), torch.tensor([[2, 5]]))[1])
-    assert rows.groups[0].state.rows == 8
-    assert rows.groups[0].members[:3] == ["a", "f", None]
-    rows.leave("adf")
+    assert rows.groups[0].state.rows == 5
+    assert rows.groups[0].members == ["a", "f", "c", "d", "e"]
+    rows.leave("acdf")
     list(rows.step({"e": UNK}))
-    assert rows.groups[0].state.rows == 4
+    assert rows.groups[0].state.rows == 1
     rows.leave("e")
     assert not rows.groups

@@ -14,12 +14,13 @@ from torch.nn import functional as F
 from seqloom.config.schema.language import TransformerFeatures
 from seqloom.config.schema.seq2seq import TransformerDecoderConfig, TransformerEncoderConfig
 from seqloom.config.schema.transformer import TransformerShape
+from seqloom.nn.activations import ACTIVATIONS
 from seqloom.nn.attention import SelfAttention
 from seqloom.nn.decoders.transformer import CrossAttention, TransformerDecoder
 from seqloom.nn.encoders import Encoding, TransformerEncoder
 from seqloom.nn.norms import RmsNorm, make_norm
 from seqloom.nn.positions import RelativePositions, TwoSidedPositions
-from seqloom.nn.transformer import ACTIVATIONS, GatedPositionWise, Transformer, TransformerBlock, TransformerStack
+from seqloom.nn.transformer import GatedPositionWise, Transformer, TransformerBlock, TransformerStack
 
 BATCH, TIME, SIZE, HEADS = 3, 6, 8, 2
 LENGTHS = torch.tensor([6, 2, 4])

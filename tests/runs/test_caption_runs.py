@@ -184,7 +184,9 @@ def test_validation_is_the_cross_entropy_of_a_token(trained: TrainedCaptioner) -
     scores = trained.caption_scores(valid)
     assert best == pytest.approx(-sum(each.log_prob for each in scores) / sum(each.tokens for each in scores), rel=1e-4)
     assert scores[0].tokens == len(trained.tokenizer.encode(valid.captions[0][0])) + 1, "<eos> counts"
-    assert trained.figures()["perplexity"].value == pytest.approx(math.exp(best), rel=1e-9), "one way to validate"
+    assert trained.figures()["perplexity"].value == pytest.approx(math.exp(best), rel=1e-6), (
+        "one way, but for the order of sums"
+    )
 
 
 def test_what_does_not_fit_is_refused(trained: TrainedCaptioner, folder: Path) -> None:

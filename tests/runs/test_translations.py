@@ -508,5 +508,7 @@ def test_the_perplexity_of_an_evaluation_is_that_of_the_best_validation(trained:
     validations = [entry["valid_perplexity"] for entry in read_metrics(trained.path) if "valid_perplexity" in entry]
     evaluation = trained.evaluate(beam=2)
     assert len(evaluation.sources) < sum(map(len, evaluation.references))
-    assert evaluation.scores["perplexity"].value == pytest.approx(min(validations), rel=1e-9)
+    assert evaluation.scores["perplexity"].value == pytest.approx(min(validations), rel=1e-6), (
+        "but for the order of sums"
+    )
     assert trained.figures().keys() == evaluation.scores.keys()

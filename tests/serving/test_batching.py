@@ -99,7 +99,8 @@ def test_many_requests_leave_no_memory_behind(server: Serving) -> None:
             return int(file.read().split()[1]) * 4096
 
     bodies = questions("transformer")
-    asyncio.run(ask_all(server, bodies))
+    for _ in range(3):  # kernels for each number of rows are made once, and kept
+        asyncio.run(ask_all(server, bodies))
     before = memory()
     for _ in range(4):
         asyncio.run(ask_all(server, bodies))

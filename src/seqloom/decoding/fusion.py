@@ -27,7 +27,6 @@ class Ensemble:
         if len(set(sizes)) > 1:
             raise ConfigError(f"these models have vocabularies of different sizes ({', '.join(map(str, sizes))})")
         self.vocabulary_size = sizes[0]
-        self.together: int = max(getattr(model, "together", 1) for model in self.models)
         processor = torch.device("cpu")
         self._devices = [getattr(model, "device", processor) for model in self.models]
         self.device = next((device for device in self._devices if device != processor), processor)

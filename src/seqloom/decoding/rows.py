@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from seqloom.decoding.protocol import StepModel
 from seqloom.nn.cache import STRETCH
@@ -20,15 +19,13 @@ Member = TypeVar("Member")
 class Steady:
     """A step model that gives each row the same numbers, to the bit, whatever other rows there are.
 
-    Every row looks at whole stretches of what it has read, with a mask (`State.alone`), and steps are taken with a
-    multiple of so many rows that the library's kernels add up each row in one order (`Autoregressive.together`). So a
-    text that is written alone is the one that is written among two hundred.
+    Every row looks at whole stretches of what it has read, with a mask (`State.alone`), and products add up each row in
+    one order (`nn.linear`). So a text that is written alone is the one that is written among two hundred.
     """
 
     def __init__(self, model: StepModel) -> None:
         self.model = model
         self.vocabulary_size = model.vocabulary_size
-        self.together: int = getattr(model, "together", 1)
 
     def start(self, size: int, source: Any = None) -> State:
         """The state of `size` sequences before anything was read."""
@@ -39,11 +36,8 @@ class Steady:
         return self.model.read(state, tokens)
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """Read one token per row; the state may have rows behind them, to which nobody listens."""
-        state = padded(state.alone(), self.together)
-        filled = pad(tokens, (0, state.rows - len(tokens)), value=UNK)
-        log_probs, state = self.model.step(state, filled)
-        return log_probs[: len(tokens)], state
+        """Read one token per row."""
+        return self.model.step(state.alone(), tokens)
 
 
 def steady(model: StepModel) -> StepModel:
@@ -56,15 +50,6 @@ def steady(model: StepModel) -> StepModel:
 def joins(model: StepModel) -> bool:
     """Whether rows may stand at places of their own."""
     return getattr(model, "joins", False)
-
-
-def padded(state: State, together: int, spare: int = 0) -> State:
-    """Rows that are alone or apart, with so many copies of the first behind them at least, up to a multiple of
-    `together`."""
-    missing = spare + -(state.rows + spare) % together
-    if not missing:
-        return state
-    return chosen(state, [*range(state.rows), *[0] * missing])
 
 
 def chosen(state: State, rows: Sequence[int]) -> State:
@@ -142,7 +127,6 @@ class Group(Generic[Member]):
 
     def __init__(self, model: StepModel, key: Key) -> None:
         self.model, self.key = model, key
-        self.together: int = getattr(model, "together", 1)
         self.members: list[Member | None] = []
         self.state = State()
 
@@ -159,9 +143,10 @@ class Group(Generic[Member]):
                 self.members[row] = member
         if left := members[len(free) :]:
             # Growing copies all rows: some free ones for those who come next cost less than doing it for each.
-            more = padded(chosen(state, range(len(free), len(members))), self.together, len(self.members) // 8)
+            spare = len(self.members) // 8
+            more = chosen(state, [*range(len(free), len(members)), *[0] * spare])
             self.state = State.join([self.state, more]) if self.members else more
-            self.members += [*left, *[None] * (more.rows - len(left))]
+            self.members += [*left, *[None] * spare]
 
     def leave(self, gone: set[Member]) -> None:
         """Free the rows of these members."""
@@ -199,7 +184,6 @@ class Group(Generic[Member]):
     def _drop_free(self) -> None:
         """Once a quarter of the rows is free, copy the others together: as in `left_to_right.stream`."""
         taken = [row for row, member in enumerate(self.members) if member is not None]
-        wanted = -(-len(taken) // self.together) * self.together
-        if len(self.members) - wanted >= max(self.together, len(self.members) / 4):
-            self.state = padded(chosen(self.state, taken), self.together)
-            self.members = [*(self.members[row] for row in taken), *[None] * (wanted - len(taken))]
+        if len(taken) <= len(self.members) * 3 / 4:
+            self.state = chosen(self.state, taken)
+            self.members = [self.members[row] for row in taken]

@@ -28,9 +28,6 @@ class Autoregressive(ABC):
     """
 
     vocabulary_size: int
-    together: int = 4
-    """Steps of a multiple of so many rows give each row the same numbers, to the bit: products of fewer rows take other
-    kernels of the library, which add up in another order."""
 
     @property
     def joins(self) -> bool:

@@ -12,11 +12,12 @@ from seqloom.config.schema.transformer import TransformerShape
 from seqloom.data.masked_texts import MaskedBatch
 from seqloom.models.network import Network
 from seqloom.nn import Embedding
+from seqloom.nn.activations import ACTIVATIONS
 from seqloom.nn.encoders import TransformerEncoder, real_places
+from seqloom.nn.linear import Linear
 from seqloom.nn.norms import make_norm
 from seqloom.nn.output import OutputLayout, build_output
 from seqloom.nn.starts import start_evenly
-from seqloom.nn.transformer import ACTIVATIONS
 
 
 class Bert(Network):
@@ -65,7 +66,7 @@ class PredictionHead(nn.Module):
 
     def __init__(self, config: TransformerShape) -> None:
         super().__init__()
-        self.transform = nn.Linear(config.size, config.size)
+        self.transform = Linear(config.size, config.size)
         self.activation = ACTIVATIONS[config.activation]()
         self.norm = make_norm(config, config.size)
         start_evenly(self.transform)
@@ -89,8 +90,8 @@ class MaskedLanguageModel(Bert):
         size = config.encoder.size
         self.head = PredictionHead(config.encoder)
         self.output = build_output(SoftmaxOutput(), size, vocabulary_size, layout, self.embedding.weight)
-        self.pooler = nn.Linear(size, size) if config.next_sentence else None
-        self.relation = nn.Linear(size, 2) if config.next_sentence else None
+        self.pooler = Linear(size, size) if config.next_sentence else None
+        self.relation = Linear(size, 2) if config.next_sentence else None
         for layer in (self.pooler, self.relation):
             if layer is not None:
                 start_evenly(layer)

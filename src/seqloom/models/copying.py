@@ -14,6 +14,7 @@ from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn import Embedding, OutputLayer, State
 from seqloom.nn.decoders import Decoder, Reading
 from seqloom.nn.encoders import Encoder, Encoding
+from seqloom.nn.linear import Linear
 from seqloom.text.special import EOS, UNK
 
 SMALLEST = 1e-30  # a probability that stands for 0: its logarithm is finite, and so are gradients
@@ -33,7 +34,7 @@ class CopyingSeq2Seq(Seq2Seq):
         self, source_embedding: Embedding, encoder: Encoder, embedding: Embedding, decoder: Decoder, output: OutputLayer
     ) -> None:
         super().__init__(source_embedding, encoder, embedding, decoder, output)
-        self.gate = nn.Linear(decoder.output_size, 1)
+        self.gate = Linear(decoder.output_size, 1)
 
     def encode(self, source: Source) -> Encoding:
         return super().encode(Source(self._known(source.tokens), source.lengths))
@@ -114,7 +115,7 @@ class SelectiveSeq2Seq(CopyingSeq2Seq):
         super().__init__(source_embedding, encoder, embedding, decoder, output)
         self.threshold, self.weight = threshold, weight
         size = encoder.output_size
-        self.selector = nn.Sequential(nn.Linear(size, size), nn.Tanh(), nn.Linear(size, 1))
+        self.selector = nn.Sequential(Linear(size, size), nn.Tanh(), Linear(size, 1))
 
     def selection(self, encoding: Encoding) -> Tensor:
         """q_s as logits, [batch, places]."""

@@ -18,6 +18,7 @@ from seqloom.models.network import Network
 from seqloom.nn import Embedding
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import RecurrentEncoder
+from seqloom.nn.linear import Linear
 from seqloom.nn.scalar_mix import ScalarMix
 from seqloom.nn.tags import Crf, IndependentTags
 
@@ -116,7 +117,7 @@ class Tagger(Labeller):
     ) -> None:
         super().__init__(config, vocabulary_size, depth, width, below)
         self.output = Crf(tags) if config.output == "crf" else IndependentTags(tags)
-        self.score = nn.Linear(self.output_size, tags)
+        self.score = Linear(self.output_size, tags)
 
     def scores(self, batch: LabelledBatch) -> Tensor:
         """[rows, time, tags]"""
@@ -148,7 +149,7 @@ class Classifier(Labeller):
         super().__init__(config, vocabulary_size, depth, width, below)
         self.pooling = config.pooling
         self.dropout = Dropout(config.dropout)
-        self.score = nn.Linear(self.output_size, labels)
+        self.score = Linear(self.output_size, labels)
 
     def log_probs(self, batch: LabelledBatch) -> Tensor:
         """log p of every label, [rows, labels]."""

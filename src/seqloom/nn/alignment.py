@@ -9,9 +9,11 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from seqloom.config.schema.seq2seq import SomeAttention
 from seqloom.errors import ConfigError
+from seqloom.nn.linear import Linear, linear
 
 
 class Alignment(nn.Module, ABC):
@@ -105,7 +107,7 @@ class BilinearAlignment(Alignment):
 
     def __init__(self, query_size: int, memory_size: int) -> None:
         super().__init__(query_size, memory_size)
-        self.key = nn.Linear(memory_size, query_size, bias=False)  # W
+        self.key = Linear(memory_size, query_size, bias=False)  # W
 
     def prepare(self, memory: Tensor) -> Tensor:
         return self.key(memory)
@@ -123,9 +125,9 @@ class AdditiveAlignment(Alignment):
 
     def __init__(self, query_size: int, memory_size: int, size: int) -> None:
         super().__init__(query_size, memory_size)
-        self.query = nn.Linear(query_size, size, bias=False)  # W
-        self.key = nn.Linear(memory_size, size)  # U and b
-        self.energy = nn.Linear(size, 1, bias=False)  # v
+        self.query = Linear(query_size, size, bias=False)  # W
+        self.key = Linear(memory_size, size)  # U and b
+        self.energy = Linear(size, 1, bias=False)  # v
 
     def prepare(self, memory: Tensor) -> Tensor:
         return self.key(memory)
@@ -176,7 +178,7 @@ class CoverageAlignment(LookBackAlignment):
 
     def __init__(self, query_size: int, memory_size: int, size: int) -> None:
         super().__init__(query_size, memory_size, size)
-        self.coverage = nn.Linear(1, size, bias=False)  # w
+        self.coverage = Linear(1, size, bias=False)  # w
         nn.init.zeros_(self.coverage.weight)
 
     def past(self, looked: Tensor) -> Tensor:
@@ -202,11 +204,12 @@ class LocationAlignment(LookBackAlignment):
                 f"the convolution of location attention needs an odd width, to have a middle; got {width}"
             )
         self.filter = nn.Conv1d(1, filters, width, padding=width // 2, bias=False)  # F
-        self.location = nn.Linear(filters, size, bias=False)  # L
+        self.location = Linear(filters, size, bias=False)  # L
 
     def past(self, looked: Tensor) -> Tensor:
-        features = self.filter(looked.unsqueeze(1))  # [rows, filters, places]
-        return self.location(features.mT)
+        width = self.filter.kernel_size[0]
+        around = F.pad(looked, (width // 2, width // 2)).unfold(1, width, 1)  # [rows, places, width]
+        return self.location(linear(around, self.filter.weight))
 
     def remember(self, looked: Tensor | None, weights: Tensor) -> Tensor:
         """The last weights alone."""

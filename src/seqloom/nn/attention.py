@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from seqloom.config.schema.transformer import TransformerShape
 from seqloom.nn.dropout import drop_values
 from seqloom.nn.kernels import available
+from seqloom.nn.linear import Linear
 from seqloom.nn.norms import make_norm
 from seqloom.nn.state import History, Position, by_row, found, places_from
 
@@ -84,8 +85,8 @@ class SelfAttention(MultiHeadAttention):
         super().__init__(config)
         inner, memory = self.heads * self.head_size, self.memory_heads * self.head_size
         self.parts = (inner, memory, memory)  # queries, keys, values
-        self.input = nn.Linear(config.size, sum(self.parts), bias=config.bias)
-        self.output = nn.Linear(inner, config.size, bias=config.bias)
+        self.input = Linear(config.size, sum(self.parts), bias=config.bias)
+        self.output = Linear(inner, config.size, bias=config.bias)
 
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """inputs [batch, time, size] -> queries, keys, values, each [batch, heads, time, head_size]."""

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from seqloom.nn.attention import attend
 from seqloom.nn.cache import extend, reserve, valid
 from seqloom.nn.features import FeatureLayer
+from seqloom.nn.linear import Linear
 from seqloom.nn.state import State, by_row, places_from
 
 
@@ -46,8 +47,8 @@ class AttentionAverage(FeatureLayer):
     def __init__(self, input_size: int) -> None:
         super().__init__()
         self.output_size = input_size
-        self.query = nn.Linear(input_size, input_size, bias=False)
-        self.key = nn.Linear(input_size, input_size, bias=False)
+        self.query = Linear(input_size, input_size, bias=False)
+        self.key = Linear(input_size, input_size, bias=False)
         self.decay = nn.Parameter(torch.tensor(-2.0))  # softplus(-2) ≈ 0.13: a word eight steps back counts 1/e
 
     def start(self, size: int, like: Tensor) -> State:

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from seqloom.config.schema.base import Start
 from seqloom.nn.dropout import drop_values
+from seqloom.nn.linear import linear, settled
 from seqloom.nn.starts import start_recurrent
 
 
@@ -172,9 +172,13 @@ class LoopedLayer(RecurrentLayer):
 
     def forward(self, inputs: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         weight = drop_values(self.recurrent_weight, self.weight_drop, self.training)
-        projected = F.linear(inputs.transpose(0, 1), self.input_weight, self.bias)  # [time, batch, gates · size]
+        projected = linear(inputs.transpose(0, 1), self.input_weight, self.bias)  # [time, batch, gates · size]
         with torch.autocast(inputs.device.type, enabled=False):  # the recurrence itself stays in full precision
             hidden, cell = (tensor.to(weight.dtype) for tensor in memory)
+            if inputs.size(1) == 1 and settled(self.recurrent_weight):
+                # U h_{t-1} is known at once; what the loop adds to it is 0
+                projected = projected + linear(hidden, self.recurrent_weight)
+                hidden = torch.zeros_like(hidden)
             hiddens, cell = self.scan(projected.to(weight.dtype), hidden, cell, weight)
         return hiddens.transpose(0, 1), (hiddens[-1], cell)
 

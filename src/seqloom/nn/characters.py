@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.data.characters import CODES, EMPTY
+from seqloom.nn.activations import sigmoid
+from seqloom.nn.linear import Linear
 
 
 class Highway(nn.Module):
@@ -19,11 +21,11 @@ class Highway(nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.change, self.gate = nn.Linear(size, size), nn.Linear(size, size)
+        self.change, self.gate = Linear(size, size), Linear(size, size)
         nn.init.constant_(self.gate.bias, -2.0)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        gate = torch.sigmoid(self.gate(inputs))
+        gate = sigmoid(self.gate(inputs))
         return gate * F.relu(self.change(inputs)) + (1 - gate) * inputs
 
 
@@ -44,7 +46,7 @@ class CharacterCnn(nn.Module):
             nn.Conv1d(character_size, count, width) for width, count in zip(widths, filters, strict=True)
         )
         self.highways = nn.Sequential(*(Highway(sum(filters)) for _ in range(highways)))
-        self.project = nn.Linear(sum(filters), size)
+        self.project = Linear(sum(filters), size)
         nn.init.uniform_(self.characters, -1.0, 1.0)
 
     def forward(self, words: Tensor) -> Tensor:

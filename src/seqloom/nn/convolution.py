@@ -12,6 +12,7 @@ from seqloom.config.schema.language import ConvolutionFeatures
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.layers import fit_size
+from seqloom.nn.linear import linear, settled
 from seqloom.nn.state import State
 
 
@@ -28,8 +29,12 @@ class CausalConvolution(nn.Module):
     def forward(self, inputs: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
         """inputs [batch, size, time], history [batch, size, span] -> outputs [batch, size, time], the next history."""
         sequence = torch.cat([history, inputs], dim=2)
-        outputs = F.glu(self.convolution(self.dropout(sequence)), dim=1)
-        return outputs, sequence[:, :, inputs.size(2) :]
+        if inputs.size(2) == 1 and settled(self.convolution.weight):
+            seen = self.dropout(sequence)[:, :, :: self.convolution.dilation[0]].flatten(1)
+            both = linear(seen, self.convolution.weight, self.convolution.bias).unsqueeze(2)
+        else:
+            both = self.convolution(self.dropout(sequence))
+        return F.glu(both, dim=1), sequence[:, :, inputs.size(2) :]
 
 
 class Convolution(FeatureLayer):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from seqloom.config.schema.language import FeedForwardFeatures
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
+from seqloom.nn.linear import Linear, linear, settled
 from seqloom.nn.state import State
 
 
@@ -30,7 +31,7 @@ class FeedForward(FeatureLayer):
         self.context = config.context
         # H and W together; a convolution over time sees every window without writing the windows out
         self.window = nn.Conv1d(input_size, 2 * size, config.context)
-        self.hidden = nn.ModuleList(nn.Linear(size, size) for _ in range(config.layers - 1))
+        self.hidden = nn.ModuleList(Linear(size, size) for _ in range(config.layers - 1))
         self.dropout = Dropout(config.dropout)
 
     def start(self, size: int, like: Tensor) -> State:
@@ -39,7 +40,10 @@ class FeedForward(FeatureLayer):
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         time = inputs.size(1)
         sequence = torch.cat([state["inputs"], inputs], dim=1)  # [batch, context - 1 + time, input_size]
-        both = self.window(sequence.transpose(1, 2)).transpose(1, 2)  # [batch, time, 2 · size]
+        if time == 1 and settled(self.window.weight):
+            both = linear(sequence.transpose(1, 2).flatten(1), self.window.weight, self.window.bias).unsqueeze(1)
+        else:
+            both = self.window(sequence.transpose(1, 2)).transpose(1, 2)  # [batch, time, 2 · size]
         first, direct = both.chunk(2, dim=-1)
         hidden = torch.tanh(first)
         for layer in self.hidden:

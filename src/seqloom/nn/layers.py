@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from torch import nn
 
+from seqloom.nn.linear import Linear
+
 Layer = TypeVar("Layer", bound=nn.Module)
 
 
@@ -22,4 +24,4 @@ class Layers(nn.ModuleList, Generic[Layer]):
 
 def fit_size(input_size: int, size: int) -> nn.Module:
     """A linear map from vectors of `input_size` to vectors of `size`; where these are equal, none."""
-    return nn.Linear(input_size, size) if input_size != size else nn.Identity()
+    return Linear(input_size, size) if input_size != size else nn.Identity()

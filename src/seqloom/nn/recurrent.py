@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -10,9 +11,11 @@ from torch import Tensor, nn
 
 from seqloom.config.schema.base import Start
 from seqloom.config.schema.language import SomeRecurrentFeatures
+from seqloom.nn.activations import sigmoid
 from seqloom.nn.cells import CoupledLayer, PeepholeLayer, RecurrentLayer
 from seqloom.nn.dropout import choose_dropout, drop_values
 from seqloom.nn.features import FeatureLayer
+from seqloom.nn.linear import linear, settled
 from seqloom.nn.starts import start_recurrent
 from seqloom.nn.state import State
 
@@ -37,6 +40,9 @@ class LibraryLayer(RecurrentLayer):
         start_recurrent(recurrent, start)
 
     def forward(self, inputs: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if inputs.size(1) == 1 and settled(next(self.network.parameters())):
+            memory = self.step(inputs[:, 0], *memory)
+            return memory[0].unsqueeze(1), memory
         before = tuple(tensor.unsqueeze(0) for tensor in memory)  # [1, batch, size]
         outputs, *after = self.kernel(
             inputs,
@@ -50,6 +56,15 @@ class LibraryLayer(RecurrentLayer):
             True,  # batch first
         )
         return outputs, tuple(tensor.squeeze(0) for tensor in after)
+
+    @abstractmethod
+    def step(self, inputs: Tensor, *memory: Tensor) -> tuple[Tensor, ...]:
+        """One step with weights that are settled: inputs [batch, input_size] -> the memory after it."""
+
+    def projections(self, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """W x_t + b and U h_{t-1} + b', for all gates."""
+        weight, recurrent, bias, other_bias = self.network.parameters()
+        return linear(inputs, weight, bias), linear(hidden, recurrent, other_bias)
 
     def _weights(self) -> list[Tensor]:
         """Input and recurrent matrix, and a bias for each: the network's own, or a copy with weights dropped."""
@@ -69,6 +84,12 @@ class RnnLayer(LibraryLayer):
         network = nn.RNN(input_size, size, batch_first=True, nonlinearity=activation)
         kernels = {"tanh": torch._VF.rnn_tanh, "relu": torch._VF.rnn_relu}
         super().__init__(network, kernels[activation], weight_drop, start)
+        self.activation = {"tanh": torch.tanh, "relu": torch.relu}[activation]
+
+    def step(self, inputs: Tensor, *memory: Tensor) -> tuple[Tensor, ...]:
+        (hidden,) = memory
+        projected, recurrent = self.projections(inputs, hidden)
+        return (self.activation(projected.add_(recurrent)),)
 
 
 class LstmLayer(LibraryLayer):
@@ -84,6 +105,20 @@ class LstmLayer(LibraryLayer):
         network = nn.LSTM(input_size, size, batch_first=True)
         super().__init__(network, torch._VF.lstm, weight_drop, start)
         start_remembering(network)
+
+    def step(self, inputs: Tensor, *memory: Tensor) -> tuple[Tensor, ...]:
+        hidden, cell = memory
+        return lstm_step(self.network, inputs, hidden, cell)
+
+
+def lstm_step(network: nn.RNNBase, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """One step of torch's LSTM with weights that are settled: inputs [batch, input_size] -> hidden state and cell."""
+    weight, recurrent, bias, other_bias, *projection = network.parameters()
+    gates = linear(inputs, weight, bias).add_(linear(hidden, recurrent, other_bias))
+    enter, forget, candidate, output = gates.chunk(4, dim=1)
+    cell = sigmoid(forget) * cell + sigmoid(enter) * torch.tanh(candidate)
+    hidden = sigmoid(output) * torch.tanh(cell)
+    return linear(hidden, *projection) if projection else hidden, cell
 
 
 @torch.no_grad()
@@ -109,6 +144,14 @@ class GruLayer(LibraryLayer):
 
     def __init__(self, input_size: int, size: int, weight_drop: float, start: Start) -> None:
         super().__init__(nn.GRU(input_size, size, batch_first=True), torch._VF.gru, weight_drop, start)
+
+    def step(self, inputs: Tensor, *memory: Tensor) -> tuple[Tensor, ...]:
+        (hidden,) = memory
+        projected, recurrent = self.projections(inputs, hidden)
+        sizes = (2 * self.size, self.size)
+        (gates, candidate), (hidden_gates, hidden_candidate) = projected.split(sizes, 1), recurrent.split(sizes, 1)
+        reset, update = sigmoid(gates + hidden_gates).chunk(2, dim=1)
+        return (torch.lerp(torch.tanh(candidate + reset * hidden_candidate), hidden, update),)
 
 
 LAYERS: dict[str, type[RnnLayer | LstmLayer | PeepholeLayer | CoupledLayer | GruLayer]] = {

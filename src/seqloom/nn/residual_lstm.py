@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.layers import Layers
-from seqloom.nn.recurrent import start_remembering
+from seqloom.nn.linear import settled
+from seqloom.nn.recurrent import lstm_step, start_remembering
 from seqloom.nn.state import State
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # it is slower, that is all
@@ -50,9 +51,17 @@ class ResidualLstm(nn.Module):
         with torch.autocast(inputs.device.type, enabled=False):  # the library would go down to half precision
             for depth, layer in enumerate(self.layers):
                 names = (f"layer{depth}.hidden", f"layer{depth}.cell")
-                memory = tuple(state[name].float().unsqueeze(0) for name in names)
-                found, memory = layer(self.dropout(hidden).float(), memory)
+                found, *memory = _read(layer, self.dropout(hidden).float(), *(state[name].float() for name in names))
                 hidden = found if depth == 0 else found + hidden
-                after.update(zip(names, (tensor.squeeze(0) for tensor in memory), strict=True))
+                after.update(zip(names, memory, strict=True))
                 outputs.append(hidden)
         return outputs, after
+
+
+def _read(layer: nn.LSTM, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the layer gives out [batch, time, size], its last hidden state and cell."""
+    if inputs.size(1) == 1 and settled(next(layer.parameters())):
+        hidden, cell = lstm_step(layer, inputs[:, 0], hidden, cell)
+        return hidden.unsqueeze(1), hidden, cell
+    outputs, (last, memory) = layer(inputs, (hidden.unsqueeze(0), cell.unsqueeze(0)))
+    return outputs, last.squeeze(0), memory.squeeze(0)

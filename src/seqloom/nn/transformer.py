@@ -10,36 +10,20 @@ from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from seqloom.config.schema.language import TransformerFeatures
-from seqloom.config.schema.transformer import InnerActivation, TransformerShape
+from seqloom.config.schema.transformer import TransformerShape
+from seqloom.nn.activations import ACTIVATIONS
 from seqloom.nn.attention import SelfAttention, attend_history, causal_mask
 from seqloom.nn.cache import capacity, extend, valid, with_history
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.layers import Layers, fit_size
+from seqloom.nn.linear import Linear
 from seqloom.nn.norms import make_norm, make_residual
 from seqloom.nn.positions import Positions, causal_positions, rotate
 from seqloom.nn.starts import start_evenly, start_small
 from seqloom.nn.state import Position, State, by_row
-
-
-class SquaredRelu(nn.Module):
-    """max(0, x)² (So et al. 2021, https://arxiv.org/abs/2109.08668)."""
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return F.relu(inputs).square()
-
-
-ACTIVATIONS: dict[InnerActivation, Callable[[], nn.Module]] = {
-    "relu": nn.ReLU,
-    "squared-relu": SquaredRelu,
-    "gelu": nn.GELU,
-    "gelu-tanh": partial(nn.GELU, approximate="tanh"),
-    "silu": nn.SiLU,
-}
-"""φ of a position-wise network."""
 
 
 class PositionWise(nn.Module):
@@ -51,10 +35,10 @@ class PositionWise(nn.Module):
     def __init__(self, config: TransformerShape) -> None:
         super().__init__()
         self.parts = (config.inner_size,) * self.things
-        self.input = nn.Linear(config.size, sum(self.parts), bias=config.bias)
+        self.input = Linear(config.size, sum(self.parts), bias=config.bias)
         self.activation = ACTIVATIONS[config.activation]()
         self.dropout = Dropout(config.dropout)
-        self.output = nn.Linear(config.inner_size, config.size, bias=config.bias)
+        self.output = Linear(config.inner_size, config.size, bias=config.bias)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.output(self.dropout(self.activation(self.input(inputs))))

@@ -107,11 +107,12 @@ class Kind(ABC, Generic[Data, Kept, Result]):
 
     def restore(self, folder: RunFolder, config: RunConfig, assets: Kept, device: str) -> Any:
         """The model of a run folder, with its best weights."""
+        from seqloom.nn.linear import settle
         from seqloom.training import choose_device, load_model_weights, load_weights
 
         model: nn.Module = self.build(config, assets)
         load_model_weights(model, load_weights(folder.weights_file), str(folder.weights_file))
-        return model.to(choose_device(device)).eval()
+        return settle(model.to(choose_device(device)).eval())
 
     def open(self, folder: RunFolder, device: str) -> Result:
         """What `load` gives back for a run folder."""

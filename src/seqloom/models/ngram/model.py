@@ -47,7 +47,6 @@ class NgramModel(Autoregressive):
     have this form too: the interpolation is done once, when they are estimated.
     """
 
-    together = 1  # rows are looked up one by one
     joins = True
 
     def __init__(

@@ -11,6 +11,7 @@ from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import HALF, Encoding
 from seqloom.nn.layers import Layers, fit_size
+from seqloom.nn.linear import Linear
 from seqloom.nn.positions import added_positions
 from seqloom.nn.state import State
 
@@ -23,9 +24,9 @@ class ConvolutionDecoderLayer(nn.Module):
         size = config.size
         attention = build_attention(config.attention, size, memory_size)
         self.convolution = CausalConvolution(size, config.kernel, 1, config.dropout)
-        self.query = nn.Linear(size, size)
+        self.query = Linear(size, size)
         self.memory_attention = MemoryAttention(attention)
-        self.context = nn.Linear(memory_size, size)
+        self.context = Linear(memory_size, size)
 
     def start(self, encoding: Encoding) -> State:
         """The state before the first word."""

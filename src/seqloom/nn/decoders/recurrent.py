@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.config.schema.language import (
     CoupledLstmFeatures,
@@ -18,6 +18,7 @@ from seqloom.nn.alignment import ContextAttention
 from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.encoders import Encoding
+from seqloom.nn.linear import Linear
 from seqloom.nn.recurrent import Recurrent
 from seqloom.nn.state import State
 
@@ -52,7 +53,7 @@ class RecurrentDecoder(Decoder):
         )
         reads_source = config.feed or config.attends == "before"  # at every step, beside the word
         self.network = Recurrent(network, input_size + memory_size if reads_source else input_size)
-        self.bridge = nn.Linear(memory_size, sum(self.network.widths.values()))
+        self.bridge = Linear(memory_size, sum(self.network.widths.values()))
 
     def start(self, encoding: Encoding) -> State:
         widths = self.network.widths
@@ -114,7 +115,7 @@ class AttentiveDecoder(RecurrentDecoder):
     ) -> None:
         super().__init__(config, input_size, memory_size)
         self.memory_attention = MemoryAttention(attention)
-        self.combine = nn.Linear(memory_size + config.size, config.size)
+        self.combine = Linear(memory_size + config.size, config.size)
         self.dropout = Dropout(config.dropout)
 
     def start(self, encoding: Encoding) -> State:
@@ -148,7 +149,7 @@ class LookFirstDecoder(AttentiveDecoder):
         self, config: RecurrentDecoderConfig, input_size: int, memory_size: int, attention: ContextAttention
     ) -> None:
         super().__init__(config, input_size, memory_size, attention)
-        self.combine = nn.Linear(memory_size + config.size + input_size, config.size)
+        self.combine = Linear(memory_size + config.size + input_size, config.size)
         hidden, *_ = self.network.memory[-1]
         self.asking = f"network.{hidden}"
 

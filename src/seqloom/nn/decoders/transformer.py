@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.config.schema.transformer import TransformerShape, WordTransformer
 from seqloom.nn.alignment import ContextAttention, share
@@ -16,6 +16,7 @@ from seqloom.nn.cache import with_history
 from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
 from seqloom.nn.encoders import Encoding
 from seqloom.nn.layers import fit_size
+from seqloom.nn.linear import Linear
 from seqloom.nn.norms import make_residual
 from seqloom.nn.positions import causal_positions
 from seqloom.nn.starts import start_evenly
@@ -40,9 +41,9 @@ class CrossAttention(MultiHeadAttention):
         super().__init__(config)
         inner, memory = self.heads * self.head_size, self.memory_heads * self.head_size
         self.parts = (memory, memory)  # keys, values
-        self.query = nn.Linear(config.size, inner, bias=config.bias)
-        self.memory = nn.Linear(memory_size, sum(self.parts), bias=config.bias)
-        self.output = nn.Linear(inner, config.size, bias=config.bias)
+        self.query = Linear(config.size, inner, bias=config.bias)
+        self.memory = Linear(memory_size, sum(self.parts), bias=config.bias)
+        self.output = Linear(inner, config.size, bias=config.bias)
 
     def prepare(self, memory: Tensor) -> Cache:
         """memory [sources, places, memory_size] -> keys and values [sources, heads, places, head_size]."""
@@ -147,7 +148,7 @@ class SecondLook(Decoder):
         self.output_size = decoder.output_size
         self.sequential, self.joins = decoder.sequential, decoder.joins
         self.memory_attention = MemoryAttention(attention)
-        self.context = nn.Linear(memory_size, decoder.output_size, bias=False)
+        self.context = Linear(memory_size, decoder.output_size, bias=False)
 
     def start(self, encoding: Encoding) -> State:
         state = State()

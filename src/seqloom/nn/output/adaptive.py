@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.nn.linear import linear
 from seqloom.nn.output.base import OutputLayer, exact
 
 
@@ -87,4 +88,4 @@ def _weight(rows: int, columns: int) -> nn.Parameter:
 def _linear(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Products of the weights' own type, under autocast too."""
     with torch.autocast(features.device.type, enabled=False):
-        return F.linear(exact(features), weight, bias)
+        return linear(exact(features), weight, bias)

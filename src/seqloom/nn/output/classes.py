@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.nn.linear import linear
 from seqloom.nn.output.base import OutputLayer, exact
 from seqloom.text.likeness import halves, unit_vectors
 
@@ -43,7 +44,7 @@ class ClassSoftmax(OutputLayer):
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         flat, words = features.reshape(-1, self.input_size), targets.reshape(-1)
         classes = self.classes[words]
-        of_class = F.cross_entropy(F.linear(flat, self.class_weight, self.class_bias), classes, reduction="none")
+        of_class = F.cross_entropy(linear(flat, self.class_weight, self.class_bias), classes, reduction="none")
         return -(exact(of_class) + self._surprise_within(flat, words, classes)).view(targets.shape)
 
     def _surprise_within(self, features: Tensor, words: Tensor, classes: Tensor) -> Tensor:
@@ -69,8 +70,8 @@ class ClassSoftmax(OutputLayer):
         return torch.cat(found)[torch.argsort(order)] if found else certain.expand(0)
 
     def log_probs(self, features: Tensor) -> Tensor:
-        of_class = F.log_softmax(exact(F.linear(features, self.class_weight, self.class_bias)), dim=-1)
-        scores = exact(F.linear(features, self.weight, self.bias))
+        of_class = F.log_softmax(exact(linear(features, self.class_weight, self.class_bias)), dim=-1)
+        scores = exact(linear(features, self.weight, self.bias))
         within = torch.cat([F.log_softmax(part, dim=-1) for part in scores.split(self.sizes, dim=-1)], dim=-1)
         return within.index_select(-1, self.places) + of_class.index_select(-1, self.classes)
 

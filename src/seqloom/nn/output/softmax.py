@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.nn.cross_entropy import capped, cross_entropy
+from seqloom.nn.linear import Linear, linear
 from seqloom.nn.output.base import OutputLayer, exact
 
 ABSENT = -1e4  # the score of what is never written: exp of it is 0, beside any other score
@@ -44,7 +45,7 @@ class Softmax(OutputLayer):
         self.bias = None if bias is None else nn.Parameter(bias.clone())
         self.cap, self.scale = cap, input_size**-0.5 if scaled else 1.0
         width = self.weight.size(1)
-        self.project = nn.Linear(input_size, width, bias=False) if width != input_size else nn.Identity()
+        self.project = Linear(input_size, width, bias=False) if width != input_size else nn.Identity()
         mask = torch.zeros(vocabulary_size).index_fill(0, torch.tensor(absent), ABSENT) if absent else None
         self.register_buffer("mask", mask, persistent=False)
         if tied is None:
@@ -52,7 +53,7 @@ class Softmax(OutputLayer):
 
     def scores(self, features: Tensor) -> Tensor:
         """Unnormalised log-probabilities of every word: [..., input_size] -> [..., vocabulary_size]."""
-        return capped(F.linear(self.prepared(features), self.weight, self.shift), self.cap)
+        return capped(linear(self.prepared(features), self.weight, self.shift), self.cap)
 
     @property
     def shift(self) -> Tensor | None:

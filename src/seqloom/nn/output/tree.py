@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.nn.linear import linear
 from seqloom.nn.output.base import OutputLayer, exact
 
 
@@ -51,7 +52,7 @@ class TreeSoftmax(OutputLayer):
         return decisions.new_zeros(len(words)).index_add(0, rows, decisions).view(targets.shape)
 
     def log_probs(self, features: Tensor) -> Tensor:
-        scores = exact(F.linear(features, self.weight, self.bias))
+        scores = exact(linear(features, self.weight, self.bias))
         reached = torch.zeros_like(scores)  # log p that the walk comes to an inner node
         for level in self.by_level.split(self.level_sizes):
             arrived = _arrive(scores, reached, self.above[level], self.sides[level])

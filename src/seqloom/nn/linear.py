@@ -1,0 +1,88 @@
+"""Linear maps, and how the processor computes them with weights that are learned."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.weak import WeakTensorKeyDictionary
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+class Linear(nn.Linear):
+    """W x + b; see `linear`."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return linear(inputs, self.weight, self.bias)
+
+
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """W x + b: inputs [..., size], weight [outputs, size] -> [..., outputs]. A weight of more dimensions is taken for a
+    matrix of [outputs, all others].
+
+    By weights that are settled, oneDNN multiplies, for which they are laid out once. It adds up each row in the same
+    order whatever rows there are beside it: what a model says of a text does not depend, to the last bit, on what else
+    it reads. torch's own product takes another order for another number of rows, and twice the time for few.
+    """
+    if not settled(weight) or not inputs.numel():
+        return F.linear(inputs, weight.flatten(1), bias)
+    rows = inputs.reshape(-1, weight[0].numel())
+    count = len(rows)
+    if missing := -count % _grain(count):
+        rows = F.pad(rows, (0, 0, 0, missing))
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, _laid_out(weight), bias, "none", [], "")
+    return product[:count].view(*inputs.shape[:-1], len(weight))
+
+
+def _grain(rows: int) -> int:
+    """Of what the number of rows is made a multiple: an eighth of them at most, so that there are few such numbers.
+
+    For each, oneDNN makes a kernel, which takes half a millisecond and is kept. It is never one: a single row would be
+    added up in an order of its own.
+    """
+    return 1 << max(1, rows.bit_length() - 4)
+
+
+def settle(model: Model) -> Model:
+    """Say of a model's weights that they are learned: that `linear` may keep them laid out."""
+    for weight in model.parameters():
+        if weight.dim() > 1 and not weight.is_inference():  # such a weight would not tell when it changes
+            _layouts[weight] = None
+    return model
+
+
+def settled(weight: Tensor) -> bool:
+    """Whether `linear` multiplies by a weight as it is laid out: on the processor, in single precision, for nobody who
+    asks for gradients."""
+    return (
+        not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and weight in _layouts
+        and weight.dtype == torch.float32
+        and weight.device.type == "cpu"
+        and not torch.is_autocast_enabled("cpu")
+        and torch.backends.mkldnn.is_available()
+    )
+
+
+class _Layout(NamedTuple):
+    """A weight as oneDNN wants it, and which state of the weight that is."""
+
+    version: int
+    place: int
+    packed: Tensor
+
+
+_layouts = WeakTensorKeyDictionary()
+"""The weights that are settled, each with its layout once it was multiplied by."""
+
+
+def _laid_out(weight: Tensor) -> Tensor:
+    layout: _Layout | None = _layouts[weight]
+    if layout is None or layout[:2] != (weight._version, weight.data_ptr()):
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().flatten(1), None)
+        layout = _layouts[weight] = _Layout(weight._version, weight.data_ptr(), packed)
+    return layout.packed
