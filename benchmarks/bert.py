@@ -1,4 +1,4 @@
-"""python -m benchmarks.bert --text FILE --polarity DIR --conll DIR [--seeds 3] [--preset bert] [--work DIR]
+"""python -m benchmarks.bert --text FILE --polarity DIR --conll DIR [--seeds 3] [--preset bert] [--work DIR] [--jobs N]
 
 What pre-training is worth: a BERT and word2vec vectors learn from the same text, and then texts are classified
 (`--polarity`: the folder of Pang & Lee's sentence polarity data, of which one in ten is held out to test on) and words
@@ -11,7 +11,7 @@ tagged (`--conll`: train.txt and test.txt of CoNLL-2000, gzipped or not) with wh
 - fine-tuned: the pre-trained BERT, trained along
 
 `--set KEY=VALUE` changes the pre-training, `--tune KEY=VALUE` all that is trained for a task. What was trained stays in
-`--work`, and is not trained again.
+`--work`, and is not trained again: a finished run called `bert` there takes the place of the pre-training.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ import argparse
 import statistics
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import seqloom
+from benchmarks.quality import _seqloom
 from benchmarks.tables import Table
 from seqloom.data.labelled import LabelledText, hold_out
 from seqloom.files import write_text
-from seqloom.progress import reporter, watching
 from seqloom.runs.folder import RunFolder
 from seqloom.text.reading import read_lines
 
@@ -97,10 +98,19 @@ class Comparison:
 
     def score(self, task: Task, features: str, seed: int) -> float:
         """How good a run is on its test data, in per cent."""
+        run: Any = seqloom.load(self.trained(task, features, seed))
+        return float(run.figures()[task.figure].value)
+
+    def trained(self, task: Task, features: str, seed: int) -> Path:
+        """A run that has learned the task."""
         name = f"{task.preset}-{features.replace(' ', '-')}-{seed}"
         settings = (*task.data, *self.settings(features), f"seed={seed}", *self.tuning)
-        run: Any = seqloom.load(self._trained(name, task.preset, settings))
-        return float(run.figures()[task.figure].value)
+        return self._trained(name, task.preset, settings)
+
+    def begun(self) -> None:
+        """Train what the others begin with."""
+        for run in (self.word2vec, self.untrained, self.bert):
+            print(f"{run} is there", flush=True)
 
     def _text_settings(self) -> tuple[str, ...]:
         return (
@@ -114,7 +124,8 @@ class Comparison:
     def _trained(self, name: str, preset: str, settings: Sequence[str]) -> Path:
         out = self.work / name
         if not RunFolder(out).finished:
-            seqloom.train(preset, list(settings), out, resume=out.exists(), reporter=reporter(), report=False)
+            given = [part for each in settings for part in ("--set", each)]
+            _seqloom("train", preset, *given, *(["--resume"] if out.exists() else []), "--out", str(out), "--no-report")
         return out
 
 
@@ -164,16 +175,21 @@ def main() -> None:
     parser.add_argument("--preset", default="bert", help="what to pre-train: bert, bert-base or a file")
     parser.add_argument("--set", dest="pretraining", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--tune", dest="tuning", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
     parser.add_argument(
         "--work", type=Path, help="where runs are kept; in a folder that is thrown away, when not given"
     )
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as away, watching(reporter()):
+    with tempfile.TemporaryDirectory() as away, ThreadPoolExecutor(arguments.jobs) as pool:
         work: Path = arguments.work or Path(away)
         work.mkdir(parents=True, exist_ok=True)
         found = tasks(arguments.polarity, arguments.conll, work)
         settings = tuple(arguments.pretraining), tuple(arguments.tuning)
-        print(table(Comparison(arguments.text, found, work, arguments.preset, *settings), arguments.seeds))
+        comparison = Comparison(arguments.text, found, work, arguments.preset, *settings)
+        comparison.begun()
+        wanted = [(task, each, seed) for task in found for each in FEATURES for seed in range(arguments.seeds)]
+        list(pool.map(lambda job: comparison.trained(*job), wanted))
+        print(table(comparison, arguments.seeds))
 
 
 if __name__ == "__main__":
