@@ -75,6 +75,18 @@ def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
     assert weight.grad.flatten().tolist() == [1.0, -1.0, 0.0]
 
 
+@pytest.mark.parametrize(("smoothing", "cap"), [(0.0, 0.0), (0.1, 1.5)])
+def test_a_compiler_makes_the_same_of_it(smoothing: float, cap: float) -> None:
+    torch.compiler.reset()
+    *inputs, targets = problem(300)
+    compiled = torch.compile(cross_entropy, backend="aot_eager", fullgraph=True)
+    loss, expected = (each(*inputs, targets, smoothing, cap) for each in (compiled, cross_entropy))
+    torch.testing.assert_close(loss, expected)
+    gradients = zip(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, inputs), strict=True)
+    for ours, theirs in gradients:
+        torch.testing.assert_close(ours, theirs)
+
+
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_only_what_requires_gradients_gets_them(which: int) -> None:
     *inputs, targets = problem(300)

@@ -21,8 +21,13 @@ def cross_entropy(
 
     A few rows at a time are scored, and their share of the gradients is taken at once, with p - ε/V - (1 - ε) · [w = y]
     for the scores (times 1 - tanh² under a cap); the backward pass only scales. Under autocast the products are of its
-    type; all else is float32 or better.
+    type; all else is float32 or better. A compiler is given the formula as it stands: it never writes the scores in
+    float32 itself, and keeps them between the passes as the products leave them.
     """
+    if torch.compiler.is_compiling():
+        scores = F.linear(features, weight, bias)
+        scores = capped(scores.to(torch.promote_types(scores.dtype, torch.float32)), cap)
+        return F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
     if not torch.is_grad_enabled():  # then nobody will ask for gradients, whatever requires them
         features, weight = features.detach(), weight.detach()
         bias = None if bias is None else bias.detach()
