@@ -120,6 +120,8 @@ def write_captions(captions: Path, images: Path, work: Path, mirror: bool) -> No
 
 
 def _write_records(path: Path, records: list[dict[str, Any]]) -> None:
+    if path.exists():  # others may be reading it
+        return
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
 
