@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -134,7 +135,10 @@ def cost_table(config: Config, ways: list[str], steps: int, batches: int | None,
     """What an update costs in each way, likelihood before all others."""
     costs = Costs(config, batches, device)
     costs.learn(steps)
-    measured = {way: costs.measure(WAYS[way]) for way in dict.fromkeys([LIKELIHOOD, *ways])}
+    measured = {}
+    for way in dict.fromkeys([LIKELIHOOD, *ways]):
+        measured[way] = costs.measure(WAYS[way])
+        print(f"{way}: {measured[way]}", file=sys.stderr, flush=True)
     plain, _ = measured[LIKELIHOOD]
     names = [*PARTS, "rest"]
     rows = [

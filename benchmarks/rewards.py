@@ -17,6 +17,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ WAYS: dict[str, Config] = {
     "constant reward, leave-one-out": POLICY | {"reward": "constant"},
 }
 """How training goes on, each with its objective."""
+STRATEGIES = ("greedy", "beam")
 
 
 class Suite(NamedTuple):
@@ -127,7 +129,9 @@ def _begin(suite: Suite, model: str, seed: int, folder: Path) -> tuple[tuple[str
 
 
 def _finished(run: Path) -> bool:
-    """Whether a run is there to its end; what is left of one that was killed is taken away."""
+    """Whether a run is there to its end, or what it wrote; what is left of one that was killed is taken away."""
+    if all(scores.exists() for _, scores in map(partial(_files, run), STRATEGIES)):
+        return True
     if run.exists() and not RunFolder(run).finished:
         shutil.rmtree(run)
     return run.exists()
@@ -162,14 +166,19 @@ def _go_on(
 
 def _measured(run: Path, suite: Suite) -> Result:
     figures, outputs = {}, {}
-    for strategy in ("greedy", "beam"):
-        file, scores = Path(f"{run} {strategy}.txt"), Path(f"{run} {strategy}.json")
+    for strategy in STRATEGIES:
+        file, scores = _files(run, strategy)
         if not scores.exists():
             printed = _seqloom("evaluate", str(run), "--strategy", strategy, "--output", str(file), "--json")
             scores.write_text(printed, encoding="utf-8")
         figures[strategy] = json.loads(scores.read_text(encoding="utf-8"))[suite.figure]["value"]
         outputs[strategy] = file.read_text(encoding="utf-8").split("\n")[:-1]
     return Result(figures, outputs)
+
+
+def _files(run: Path, strategy: str) -> tuple[Path, Path]:
+    """What a run wrote on the test set, and its figures: they stand beside it, and tell all that the table needs."""
+    return Path(f"{run} {strategy}.txt"), Path(f"{run} {strategy}.json")
 
 
 # ---------------------------------------------------------------------------------------------------------- suites
@@ -197,8 +206,11 @@ SUITES = {"multi30k": multi30k, "dialogsum": summaries}
 def _references(run: Path) -> list[list[str]]:
     import seqloom
 
-    model: Any = seqloom.load(run, "cpu")
-    return list(model.held_out().references)
+    file = Path(f"{run} references.json")
+    if not file.exists():
+        model: Any = seqloom.load(run, "cpu")
+        file.write_text(json.dumps(list(model.held_out().references)), encoding="utf-8")
+    return list(json.loads(file.read_text(encoding="utf-8")))
 
 
 def _table(
@@ -212,7 +224,7 @@ def _table(
     rows = []
     for way in ways:
         cells = [way]
-        for strategy in ("greedy", "beam"):
+        for strategy in STRATEGIES:
             figures = [found[way, model, seed].figures[strategy] for seed in seeds]
             spread = f" ± {stdev(figures):.2f}" if len(figures) > 1 else ""
             cells.append(f"{mean(figures):.2f}{spread}")

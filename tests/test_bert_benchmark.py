@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -40,13 +41,17 @@ def test_reviews_are_learned_from_validated_or_tested_with(comparison: Compariso
 def test_every_kind_of_features_is_a_configuration(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = []
 
-    def train(preset: str, settings: list[str], out: Path, **_: object) -> None:
-        trained.append(out.name)
+    def train(verb: str, preset: str, *given: str) -> str:
+        settings = [value for key, value in pairwise(given) if key == "--set"]
+        name = Path(given[given.index("--out") + 1]).name
+        trained.append(name)
         config = seqloom.load_config(preset, settings)
-        if out.name.startswith(("classifier", "tagger")):
+        assert verb == "train"
+        if name.startswith(("classifier", "tagger")):
             assert config.data.test is not None
+        return ""
 
-    monkeypatch.setattr(benchmark.seqloom, "train", train)
+    monkeypatch.setattr(benchmark, "_seqloom", train)
     for task in comparison.tasks:
         for features in FEATURES:
             settings = [*task.data, *comparison.settings(features)]
