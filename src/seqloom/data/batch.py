@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -54,11 +55,19 @@ class Batch(ABC):
             return self
         for name in self.counted:
             getattr(self, name)  # from here on it is among `vars`, and moves with the fields
-        moved = copy(self)
-        vars(moved).update(
-            {name: sent(value, device) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        )
-        return moved
+        return self.map(partial(sent, device=device))
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same batch with `change` applied to every tensor."""
+        changed = copy(self)
+        vars(changed).update({name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)})
+        return changed
+
+    def fill(self, other: Self) -> None:
+        """Put another batch's values, of the same shapes, into the tensors of this one, where they are."""
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                value.copy_(ready_for(value.device, getattr(other, name)), non_blocking=True)
 
     def rows(self, first: int, last: int) -> Self:
         """The rows from `first` up to `last`: one process's part of a batch that all of them draw."""
@@ -89,13 +98,13 @@ def places_of(tokens: Tensor) -> Tensor:
 
 
 def sent(value: Tensor, device: torch.device) -> Tensor:
-    """A tensor on its way to `device`.
+    """A tensor on its way to `device`."""
+    return ready_for(device, value).to(device, non_blocking=True)
 
-    To a GPU it goes from pinned memory: from other memory, the copy would wait for all that is under way there.
-    """
-    if device.type == "cuda" and value.device.type == "cpu":
-        value = value.pin_memory()
-    return value.to(device, non_blocking=True)
+
+def ready_for(device: torch.device, value: Tensor) -> Tensor:
+    """To a GPU a tensor goes from pinned memory: from other memory, the copy would wait for all that is under way."""
+    return value.pin_memory() if device.type == "cuda" and value.device.type == "cpu" else value
 
 
 def shifted(targets: Tensor) -> Tensor:

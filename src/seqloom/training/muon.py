@@ -79,7 +79,11 @@ class Muon(Optimizer):
         changes = orthogonal([whole(each) for each in looking_ahead], [self.parts[weight] for weight in weights])
         torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
         own = [sharded_like(change, weight) for change, weight in zip(changes, weights, strict=True)]
-        torch._foreach_add_(weights, own, alpha=-group["lr"])
+        if isinstance(group["lr"], Tensor):  # where steps are recorded
+            torch._foreach_mul_(own, group["lr"])
+            torch._foreach_sub_(weights, own)
+        else:
+            torch._foreach_add_(weights, own, alpha=-group["lr"])
 
     def _adamw_step(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         beta1, beta2 = group["betas"]

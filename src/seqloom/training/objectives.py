@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -105,6 +105,14 @@ class Objective(nn.Module, ABC):
         """Have the compiler make one program of the model and its loss, where that can be; whether it was done."""
         return False
 
+    repeats: ClassVar[bool] = False
+    """Whether there may be batches that are alike."""
+
+    def alike(self, model: Any, batch: Any) -> Hashable | None:
+        """What batches have in common whose losses are computed by the very same operations, so that a GPU can replay
+        these; None where operations depend on more than that."""
+        return None
+
     def record(self, model: Any) -> None:
         """Record on a GPU what can be recorded: the model is compiled, and trained by one process."""
 
@@ -165,17 +173,25 @@ class MaximumLikelihood(Carrying):
     """
 
     config: LikelihoodObjective
+    repeats = True
 
     def __init__(self, config: LikelihoodObjective, context: Context | None = None, reads: Reads = true_words) -> None:
         super().__init__(config, context)
         self.reads, self._judged = reads, judged
 
     def compile_whole(self, model: LanguageModel) -> bool:
-        """Of what takes word after word, libraries have programs already; other output layers ask for values midway."""
-        if model.features.sequential or type(model.output) is not Softmax:
+        """Of what takes word after word, libraries have programs already."""
+        if model.features.sequential or not _asks_nothing(model):
             return False
         self._judged = torch.compile(judged)
         return True
+
+    def alike(self, model: LanguageModel, batch: TokenBatch) -> Hashable | None:
+        """Windows of one shape, all of which go on from those before, or none."""
+        fresh = bool(batch.fresh.all())
+        if self.reads is not true_words or not _asks_nothing(model) or (batch.fresh.any() and not fresh):
+            return None
+        return batch.inputs.shape, fresh
 
     def forward(self, model: LanguageModel, batch: TokenBatch) -> Loss:
         before = self.before(model, batch)
@@ -193,6 +209,12 @@ class MaximumLikelihood(Carrying):
         if self.config.temporal and features.size(1) > 1:
             penalty = penalty + self.config.temporal * (features[:, 1:] - features[:, :-1]).pow(2).mean()
         return penalty
+
+
+def _asks_nothing(model: LanguageModel) -> bool:
+    """Whether the loss needs no value of a tensor before it is there: other output layers sort words by class, or draw
+    some."""
+    return type(model.output) is Softmax
 
 
 def judged(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from seqloom.arrays import check_seal
 from seqloom.config.schema.training import TrainingConfig
+from seqloom.data.batch import Batch
 from seqloom.data.stream import Stream
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
 from seqloom.progress import Reporter, Silent
@@ -35,6 +36,7 @@ from seqloom.training.objectives import Loss, Objective
 from seqloom.training.optimizers import Schedule, build_optimizer
 from seqloom.training.places import CHECKPOINTS, WEIGHTS
 from seqloom.training.processes import Processes
+from seqloom.training.recorded_steps import RecordedSteps, Taken, Tape, let_rates_change, set_rate
 from seqloom.training.throughput import Throughput
 from seqloom.training.weights import load_model_weights, model_weights, whole
 
@@ -42,6 +44,7 @@ CHECKPOINT_PAUSE = 30.0  # seconds between checkpoints, where the configuration 
 FORESEEN = 0.05  # of the time: from here on it shows how many steps there is time for
 SAMPLED = 0.02  # of the time, that may go into samples
 WORTH_COMPILING = 1000  # steps that win back, on a GPU, the seconds that compiling takes
+RECORDABLE = ("adamw", "adam", "muon")  # optimisers that keep all that a step needs where the weights are
 EXPLODED = 3.0  # a loss this many times the first one, over a whole log interval, is not coming back
 
 
@@ -130,13 +133,23 @@ class Trainer:
         step = _Step(self.model, objective)
         self._step_module: Any = _wrap(step, processes, self._sharded, objective.leaves_out)
         self.optimizer = build_optimizer(step, config.optimizer)
+        self._rate = config.optimizer.learning_rate
         self._peaks = [group["lr"] for group in self.optimizer.param_groups]
         self._parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.schedule = Schedule(config.schedule, self.total_steps)
         self.average = WeightAverage(config.averaging, self.model)
         rows = batches.batch_size // processes.world
         self._own_rows = processes.rank * rows, (processes.rank + 1) * rows  # of a global batch
-        self._recent: list[tuple[int, dict[str, Tensor], int, Tensor]] = []  # (step, sums, tokens, gradient norm)
+        self._recent: list[tuple[int, Taken, int]] = []  # (step, what is known of it, tokens)
+        self._recorded: RecordedSteps | None = None
+        if config.record and processes.device.type == "cuda" and self._records():
+            let_rates_change(self.optimizer, processes.device)
+            self._recorded = RecordedSteps(self._learn_one, model, objective, Tape())
+
+    def _records(self) -> bool:
+        """Whether steps can be alike: each is one batch of one process, and the optimiser keeps no count elsewhere."""
+        alone = self.processes.world == 1 and self.config.accumulate == 1
+        return alone and self.objective.repeats and self.config.optimizer.kind in RECORDABLE
 
     def _pays_to_compile(self) -> bool:
         """Whether the model is compiled; where that is left to the trainer, it says what it decided."""
@@ -259,16 +272,33 @@ class Trainer:
         batches = [next(self.batches) for _ in range(self.config.accumulate)]
         tokens = sum(batch.tokens for batch in batches)
         multiple = self.schedule.rate(self.progress.step, self._time_used())
+        self._rate = self._peaks[0] * multiple
         for group, peak in zip(self.optimizer.param_groups, self._peaks, strict=True):
-            group["lr"] = peak * multiple
-        self.optimizer.zero_grad(set_to_none=True)
+            set_rate(group, peak * multiple)
         self.objective.advance(self._done())
+        self._unit = batches[0].unit
+        if self._recorded:
+            taken = self._recorded(batches[0], self.processes.device)
+        else:
+            taken = self._learn(batches, tokens)
+        self.average.update()
+        self.progress.step += 1
+        self.progress.tokens += tokens
+        self.throughput.add(tokens)
+        self._recent.append((self.progress.step, taken, tokens))
+
+    def _learn_one(self, batch: Batch) -> Taken:
+        """The step of a single batch."""
+        return self._learn([batch], batch.tokens)
+
+    def _learn(self, batches: Sequence[Batch], tokens: int) -> Taken:
+        """Gradients of these batches, which have so many tokens, and what the optimiser makes of them."""
+        self.optimizer.zero_grad(set_to_none=True)
         precision = torch.autocast(self.processes.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
         sums: dict[str, Tensor] = {}
         for index, batch in enumerate(batches):
             if self.processes.world > 1:
                 batch = batch.rows(*self._own_rows)
-            self._unit = batch.unit
             with self._synchronised(index == len(batches) - 1), precision:
                 loss: Loss = self._step_module(batch.to(self.processes.device))
             (loss.total * (self.processes.world / tokens)).backward()  # processes average their gradients
@@ -276,11 +306,7 @@ class Trainer:
             del loss  # and all that the pass remembered, before the next begins
         norm = self._gradient_norm()
         self.optimizer.step()
-        self.average.update()
-        self.progress.step += 1
-        self.progress.tokens += tokens
-        self.throughput.add(tokens)
-        self._recent.append((self.progress.step, sums, tokens, whole(norm).detach()))
+        return Taken(sums, whole(norm).detach())
 
     def _gradient_norm(self) -> Tensor:
         """The norm of all gradients together, before they are clipped."""
@@ -311,10 +337,10 @@ class Trainer:
         """Take in the losses since the last look; stops training when one is not a number any more."""
         if not self._recent:
             return
-        steps, sums, tokens, norms = zip(*self._recent, strict=True)
-        names = list(sums[0])
-        totals = self.processes.total(torch.stack([torch.stack([each[name] for name in names]) for each in sums]))
-        largest = torch.stack(norms).tolist()
+        steps, taken, tokens = zip(*self._recent, strict=True)
+        names = list(taken[0].sums)
+        totals = self.processes.total(torch.stack([torch.stack([each.sums[name] for name in names]) for each in taken]))
+        largest = torch.stack([each.norm for each in taken]).tolist()
         unlogged = self.progress.unlogged
         for step, values, norm in zip(steps, totals.tolist(), largest, strict=True):
             found = dict(zip(names, values, strict=True))
@@ -361,7 +387,7 @@ class Trainer:
             "tokens": self.progress.tokens,
             **means,
             "gradient_norm": norm,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "learning_rate": self._rate,
             "tokens_per_second": speed,
             **named_unit(self._unit),
             "seconds": self.progress.seconds,

@@ -71,6 +71,9 @@ class TrainingConfig(Schema):
     compile: bool | Literal["auto"] = False
     """`torch.compile` a language model with its loss as one program, and of other models the layers of Transformers:
     worth it on a GPU for runs of more than a minute. `auto`: on a GPU, where there are 1,000 steps or more."""
+    record: bool = False
+    """On one GPU, replay the steps of language models, optimiser included, as CUDA graphs: the same numbers, and less
+    waiting for the processor. For adamw, adam and muon, and one batch per step."""
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
     sharded: bool = False
