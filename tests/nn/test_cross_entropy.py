@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seqloom.nn import Softmax
+from seqloom.nn import cross_entropy as cross_entropy_module
 from seqloom.nn.cross_entropy import cross_entropy
 
 
@@ -85,6 +86,29 @@ def test_a_compiler_makes_the_same_of_it(smoothing: float, cap: float) -> None:
     gradients = zip(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, inputs), strict=True)
     for ours, theirs in gradients:
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("smoothing", "cap"), [(0.0, 0.0), (0.0, 1.5), (0.1, 1.5)])
+def test_words_that_fill_up_the_products_of_a_gpu_change_nothing(
+    smoothing: float, cap: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.compiler.reset()
+    filled: list[int] = []
+
+    def missing(_device: str, words: int) -> int:
+        filled.append(-words % 8)
+        return filled[-1]
+
+    monkeypatch.setattr(cross_entropy_module, "_missing", missing)
+    *inputs, targets = problem(300)
+    called = torch.compile(cross_entropy, backend="aot_eager", fullgraph=False) if compiled else cross_entropy
+    loss, expected = called(*inputs, targets, smoothing, cap), reference(*inputs, targets, smoothing, cap)
+    torch.testing.assert_close(loss, expected)
+    gradients = zip(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, inputs), strict=True)
+    for ours, theirs in gradients:
+        torch.testing.assert_close(ours, theirs)
+    assert filled == ([] if compiled and smoothing else [3])  # 13 words and 3
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
