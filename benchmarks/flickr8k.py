@@ -67,8 +67,13 @@ def main() -> None:
         return
     rows = arguments.rows.split(";") if arguments.rows else [*MODELS, PIXELS]
     jobs = [(row, seed) for row in rows for seed in range(arguments.seeds)]
+    later = [(*job, way) for job in jobs for way in _ways(job[0])]
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        results = dict(pool.map(lambda job: (job, _results(*job, features, work, arguments)), jobs))
+        begun = list(pool.map(lambda job: _begun(*job, features, work, arguments), jobs))
+        went_on = list(pool.map(lambda job: _went_on(*job, work, arguments), later))
+    results = {job: {"likelihood": captions} for job, captions in zip(jobs, begun, strict=True)}
+    for (row, seed, way), captions in zip(later, went_on, strict=True):
+        results[row, seed][way] = captions
     text = str(_table(results, rows, arguments.seeds, _references(work)))
     print(text)
     if arguments.out:
@@ -219,10 +224,8 @@ def _pieces(names: list[str], size: int) -> Iterator[list[str]]:
 # --------------------------------------------------------------------------------------------------------- training
 
 
-def _results(
-    row: str, seed: int, features: Path, work: Path, arguments: argparse.Namespace
-) -> dict[str, dict[str, list[str]]]:
-    """The captions of the test images after likelihood, and after each way to go on; greedy and by beam search."""
+def _begun(row: str, seed: int, features: Path, work: Path, arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """The captions of the test images after likelihood, greedy and by beam search."""
     data = {f"data.{part}": str(work / f"{part}.jsonl") for part in PARTS}
     if row == PIXELS:
         preset, settings = "captioner", data | {
@@ -242,19 +245,20 @@ def _results(
         settings["training.epochs"] = arguments.epochs
     if arguments.first_minutes:
         settings["training.minutes"] = arguments.first_minutes
-    begun = work / f"{row} {seed}"
-    found = {"likelihood": _written(preset, settings, begun)}
-    for way, more in _ways(row).items():
-        settings = more | {
-            "training.epochs": None,
-            "training.steps": 100_000,
-            "training.minutes": arguments.minutes,
-            "training.validate_every": 100,
-            "training.optimizer.learning_rate": arguments.rate,
-            "training.schedule": {"kind": "constant"},
-        }
-        found[way] = _written(str(begun), settings, work / f"{row} {seed} {way}")
-    return found
+    return _written(preset, settings, work / f"{row} {seed}")
+
+
+def _went_on(row: str, seed: int, way: str, work: Path, arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """The same after going on in another way."""
+    settings = WAYS[way] | {
+        "training.epochs": None,
+        "training.steps": 100_000,
+        "training.minutes": arguments.minutes,
+        "training.validate_every": 100,
+        "training.optimizer.learning_rate": arguments.rate,
+        "training.schedule": {"kind": "constant"},
+    }
+    return _written(str(work / f"{row} {seed}"), settings, work / f"{row} {seed} {way}")
 
 
 def _ways(row: str) -> dict[str, Config]:
