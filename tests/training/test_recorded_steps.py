@@ -65,7 +65,7 @@ def trainer(
     learning = objective or MaximumLikelihood(LikelihoodObjective())
     made = Trainer(model, learning, batches, dict, config, Path("unwritten"), processes)
     if device == "cpu":
-        let_rates_change(made.optimizer, made.processes.device)  # as on a GPU, replayed or not
+        let_rates_change(made.updates.optimizer, made.processes.device)  # as on a GPU, replayed or not
     made.model.train()
     return made
 
@@ -77,7 +77,7 @@ def again(work: Callable[[], None]) -> Callable[[], None]:
 
 def replayed(trainer: Trainer, record: Callable[[Callable[[], None]], Callable[[], None]] = again) -> Trainer:
     """The trainer with recorded steps, as on a GPU."""
-    trainer._recorded = RecordedSteps(trainer._learn_one, trainer.model, trainer.objective, record)
+    trainer.updates._recorded = RecordedSteps(trainer.updates._learn, trainer.model, trainer.objective, record)
     return trainer
 
 
@@ -107,8 +107,8 @@ def test_replaying_steps_changes_no_weight(kind: str, windows: Callable[[], Stre
     plain = weights_after(trainer(kind, windows(), **settings), 20)
     recorded = replayed(trainer(kind, windows(), **settings))
     found = weights_after(recorded, 20)
-    assert recorded._recorded is not None
-    assert recorded._recorded._recordings  # else nothing was tested
+    assert recorded.updates._recorded is not None
+    assert recorded.updates._recorded._recordings  # else nothing was tested
     for name, each in plain.items():
         assert torch.equal(found[name], each), name
 
@@ -201,7 +201,7 @@ def test_a_gpu_replays_steps(kind: str, windows: Callable[[], Stream], optimizer
     plain = weights_after(trainer(kind, windows(), "cuda", record=False, **settings), 20)
     recorded = trainer(kind, windows(), "cuda", **settings)
     found = weights_after(recorded, 20)
-    assert recorded._recorded is not None
-    assert recorded._recorded._recordings
+    assert recorded.updates._recorded is not None
+    assert recorded.updates._recorded._recordings
     for name, each in plain.items():
         torch.testing.assert_close(found[name], each, rtol=1e-2, atol=1e-3, msg=name)

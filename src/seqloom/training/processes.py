@@ -63,6 +63,11 @@ class Processes:
         """Whether this is the process that writes files and talks to the user."""
         return self.rank == 0
 
+    def own_rows(self, rows: int) -> tuple[int, int]:
+        """Which of a batch of so many rows are this process's: from the first up to the second."""
+        each = rows // self.world
+        return self.rank * each, (self.rank + 1) * each
+
     def total(self, tensor: Tensor) -> Tensor:
         """The sum of `tensor` over all processes."""
         if self.world > 1:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from seqloom.arrays import check_seal
 from seqloom.config.schema.training import TrainingConfig
-from seqloom.data.batch import Batch
 from seqloom.data.stream import Stream
 from seqloom.errors import CheckpointError, ConfigError, TrainingError
 from seqloom.progress import Reporter, Silent
@@ -32,19 +30,19 @@ from seqloom.training.checkpoints import (
 )
 from seqloom.training.interrupts import Interrupted, Interrupts
 from seqloom.training.journal import SAMPLES, Journal, named_unit
-from seqloom.training.objectives import Loss, Objective
-from seqloom.training.optimizers import Schedule, build_optimizer
+from seqloom.training.objectives import Objective
+from seqloom.training.optimizers import Schedule
 from seqloom.training.places import CHECKPOINTS, WEIGHTS
 from seqloom.training.processes import Processes
-from seqloom.training.recorded_steps import RecordedSteps, Taken, Tape, let_rates_change, set_rate
+from seqloom.training.recorded_steps import Taken
 from seqloom.training.throughput import Throughput
+from seqloom.training.updates import Updates
 from seqloom.training.weights import load_model_weights, model_weights, whole
 
 CHECKPOINT_PAUSE = 30.0  # seconds between checkpoints, where the configuration leaves it to the trainer
 FORESEEN = 0.05  # of the time: from here on it shows how many steps there is time for
 SAMPLED = 0.02  # of the time, that may go into samples
 WORTH_COMPILING = 1000  # steps that win back, on a GPU, the seconds that compiling takes
-RECORDABLE = ("adamw", "adam", "muon")  # optimisers that keep all that a step needs where the weights are
 EXPLODED = 3.0  # a loss this many times the first one, over a whole log interval, is not coming back
 
 
@@ -123,33 +121,10 @@ class Trainer:
         if processes.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32 products: ten times faster, good enough for training
         self._compiled = self._pays_to_compile()
-        if self._compiled:
-            alone = processes.world == 1
-            if not (alone and objective.compile_whole(model)):
-                _compile_layers(model)
-            if alone and processes.device.type == "cuda":
-                objective.record(model)
-        self._sharded = config.sharded and processes.world > 1
-        step = _Step(self.model, objective)
-        self._step_module: Any = _wrap(step, processes, self._sharded, objective.leaves_out)
-        self.optimizer = build_optimizer(step, config.optimizer)
-        self._rate = config.optimizer.learning_rate
-        self._peaks = [group["lr"] for group in self.optimizer.param_groups]
-        self._parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        self.updates = Updates(self.model, objective, config, processes, batches.batch_size, self._compiled)
         self.schedule = Schedule(config.schedule, self.total_steps)
         self.average = WeightAverage(config.averaging, self.model)
-        rows = batches.batch_size // processes.world
-        self._own_rows = processes.rank * rows, (processes.rank + 1) * rows  # of a global batch
         self._recent: list[tuple[int, Taken, int]] = []  # (step, what is known of it, tokens)
-        self._recorded: RecordedSteps | None = None
-        if config.record and processes.device.type == "cuda" and self._records():
-            let_rates_change(self.optimizer, processes.device)
-            self._recorded = RecordedSteps(self._learn_one, model, objective, Tape())
-
-    def _records(self) -> bool:
-        """Whether steps can be alike: each is one batch of one process, and the optimiser keeps no count elsewhere."""
-        alone = self.processes.world == 1 and self.config.accumulate == 1
-        return alone and self.objective.repeats and self.config.optimizer.kind in RECORDABLE
 
     def _pays_to_compile(self) -> bool:
         """Whether the model is compiled; where that is left to the trainer, it says what it decided."""
@@ -271,48 +246,14 @@ class Trainer:
         """One optimiser step over `accumulate` global batches, normalised by all their tokens together."""
         batches = [next(self.batches) for _ in range(self.config.accumulate)]
         tokens = sum(batch.tokens for batch in batches)
-        multiple = self.schedule.rate(self.progress.step, self._time_used())
-        self._rate = self._peaks[0] * multiple
-        for group, peak in zip(self.optimizer.param_groups, self._peaks, strict=True):
-            set_rate(group, peak * multiple)
-        self.objective.advance(self._done())
         self._unit = batches[0].unit
-        if self._recorded:
-            taken = self._recorded(batches[0], self.processes.device)
-        else:
-            taken = self._learn(batches, tokens)
+        self.objective.advance(self._done())
+        taken = self.updates(batches, self.schedule.rate(self.progress.step, self._time_used()))
         self.average.update()
         self.progress.step += 1
         self.progress.tokens += tokens
         self.throughput.add(tokens)
         self._recent.append((self.progress.step, taken, tokens))
-
-    def _learn_one(self, batch: Batch) -> Taken:
-        """The step of a single batch."""
-        return self._learn([batch], batch.tokens)
-
-    def _learn(self, batches: Sequence[Batch], tokens: int) -> Taken:
-        """Gradients of these batches, which have so many tokens, and what the optimiser makes of them."""
-        self.optimizer.zero_grad(set_to_none=True)
-        precision = torch.autocast(self.processes.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
-        sums: dict[str, Tensor] = {}
-        for index, batch in enumerate(batches):
-            if self.processes.world > 1:
-                batch = batch.rows(*self._own_rows)
-            with self._synchronised(index == len(batches) - 1), precision:
-                loss: Loss = self._step_module(batch.to(self.processes.device))
-            (loss.total * (self.processes.world / tokens)).backward()  # processes average their gradients
-            sums = {name: value + sums.get(name, 0.0) for name, value in loss.logs.items()}
-            del loss  # and all that the pass remembered, before the next begins
-        norm = self._gradient_norm()
-        self.optimizer.step()
-        return Taken(sums, whole(norm).detach())
-
-    def _gradient_norm(self) -> Tensor:
-        """The norm of all gradients together, before they are clipped."""
-        if self.config.clip:
-            return nn.utils.clip_grad_norm_(self._parameters, self.config.clip)
-        return nn.utils.get_total_norm([each.grad for each in self._parameters if each.grad is not None])
 
     def _done(self) -> float:
         """Which part of the training lies behind, by the steps or by the clock."""
@@ -321,15 +262,6 @@ class Trainer:
     def _time_used(self) -> float:
         """Which part of the time that there is lies behind; 0 where there is no such limit."""
         return self.progress.seconds / (60 * self.config.minutes) if self.config.minutes else 0.0
-
-    def _synchronised(self, last: bool) -> AbstractContextManager[Any]:
-        """Gradients are exchanged once, with the last batch of a step."""
-        module = self._step_module
-        if isinstance(module, DistributedDataParallel) and not last:
-            return module.no_sync()
-        if self._sharded:
-            module.set_requires_gradient_sync(last)
-        return nullcontext()
 
     # --------------------------------------------------------------------------------------------------- figures
 
@@ -387,7 +319,7 @@ class Trainer:
             "tokens": self.progress.tokens,
             **means,
             "gradient_norm": norm,
-            "learning_rate": self._rate,
+            "learning_rate": self.updates.rate,
             "tokens_per_second": speed,
             **named_unit(self._unit),
             "seconds": self.progress.seconds,
@@ -459,14 +391,10 @@ class Trainer:
     def _evaluated(self) -> Iterator[None]:
         """The model as it is validated: whole, and without dropout."""
         self.model.eval()
-        module = self._step_module
-        if self._sharded:
-            module.unshard()  # validation calls parts of the model on their own
         try:
-            yield
+            with self.updates.whole():  # validation calls parts of the model on their own
+                yield
         finally:
-            if self._sharded:
-                module.reshard()
             self.model.train()
 
     def _report_validation(self, journal: Journal | None, figures: dict[str, float], improved: bool) -> None:
@@ -497,7 +425,7 @@ class Trainer:
     # ----------------------------------------------------------------------------------------------- checkpoints
 
     def _save(self) -> None:
-        tensors = optimizer_tensors(self.optimizer)
+        tensors = optimizer_tensors(self.updates.optimizer)
         tensors |= {f"objective.{name}": tensor for name, tensor in model_weights(self.objective).items()}
         tensors |= {f"average.{name}": whole(tensor) for name, tensor in self.average.weights.items()}
         tensors |= {f"carried.{name}": self.processes.gather(tensor) for name, tensor in self.objective.state().items()}
@@ -538,43 +466,13 @@ class Trainer:
         return True
 
     def _restore_tensors(self, tensors: dict[str, Tensor], average: dict[str, Any]) -> None:
-        restore_optimizer(self.optimizer, tensors)
+        restore_optimizer(self.updates.optimizer, tensors)
         load_model_weights(self.objective, _under("objective.", tensors), "the checkpoint's objective")
         self.average.restore(average, _under("average.", tensors))
-        first, last = self._own_rows
+        first, last = self.processes.own_rows(self.batches.batch_size)
         carried = _under("carried.", tensors)
         self.objective.restore({name: rows[first:last].to(self.processes.device) for name, rows in carried.items()})
         restore_random_states(tensors, self.processes.rank)
-
-
-class _Step(nn.Module):
-    """Model and objective as one module, so that data-parallel wrappers see everything that a loss touches."""
-
-    def __init__(self, model: nn.Module, objective: Objective) -> None:
-        super().__init__()
-        self.model, self.objective = model, objective
-
-    def forward(self, batch: Any) -> Loss:
-        return self.objective(self.model, batch)
-
-
-def _wrap(step: nn.Module, processes: Processes, sharded: bool, leaves_out: bool) -> nn.Module:
-    if processes.world == 1:
-        return step
-    if sharded:
-        from torch.distributed.device_mesh import init_device_mesh  # takes most of a second, and few need it
-        from torch.distributed.fsdp import fully_shard
-
-        fully_shard(step, mesh=init_device_mesh(processes.device.type, (processes.world,)))  # in place
-        return step
-    return DistributedDataParallel(step, find_unused_parameters=leaves_out)
-
-
-def _compile_layers(model: nn.Module) -> None:
-    """Compile the parts that say they gain by it (`compiles = True`): equal layers share one compilation."""
-    for module in model.modules():
-        if getattr(module, "compiles", False):
-            module.compile()
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
