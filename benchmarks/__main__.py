@@ -5,6 +5,7 @@ text (--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM). 
 transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model
 (--run FOLDER). words wants gensim and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity
 FILE) and questions (--analogies FILE). energy wants scikit-learn, latent pythae; both take images (--images FILE).
+outputs takes the layers to measure beside the softmax (--rows LAYER ...).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from benchmarks.features import run_features
 from benchmarks.floor import floor_table
 from benchmarks.machine import describe
 from benchmarks.ngrams import NgramSizes, run_ngrams
-from benchmarks.outputs import VOCABULARIES, run_outputs
+from benchmarks.outputs import LAYERS, VOCABULARIES, run_outputs
 from benchmarks.setting import CPU, GPU, Sizes, Text, load_text
 from benchmarks.tables import Table
 from benchmarks.timing import FULL, FULL_GPU, QUICK, Effort
@@ -54,7 +55,8 @@ def main() -> None:
     elif arguments.what == "latent":
         tables = _latent_tables(arguments)
     elif arguments.what == "outputs":
-        tables = iter([run_outputs(VOCABULARIES, outputs.GPU if on_gpu else outputs.CPU, device, effort, _say)])
+        sizes = outputs.GPU if on_gpu else outputs.CPU
+        tables = iter([run_outputs(VOCABULARIES, sizes, device, effort, _say, arguments.rows)])
     else:
         tables = _tables(arguments.what, load_text(), GPU if on_gpu else CPU, device, effort)
     for table in tables:
@@ -79,6 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", default="tatoeba-en-zh", help="seq2seq: F.src,F.tgt, a table, or a bundled corpus")
     parser.add_argument("--test", help="seq2seq: as --pairs, to decode; some of --pairs are held out when not given")
     parser.add_argument("--run", type=Path, help="seq2seq: the folder of a trained model to decode with besides")
+    parser.add_argument("--rows", nargs="*", default=LAYERS, choices=LAYERS, help="outputs: these beside the softmax")
     parser.add_argument("--data", type=Path, help="words: a text file, or a folder of them, gzipped or not")
     parser.add_argument("--words", type=float, default=math.inf, help="words: read no more of the text than so many")
     parser.add_argument("--similarity", type=Path, nargs="*", default=[], help="words: pairs with judgements")

@@ -81,14 +81,21 @@ class OutputBench:
 
 
 def run_outputs(
-    vocabularies: Sequence[int], sizes: OutputSizes, device: torch.device, effort: Effort, say: Callable[[str], None]
+    vocabularies: Sequence[int],
+    sizes: OutputSizes,
+    device: torch.device,
+    effort: Effort,
+    say: Callable[[str], None],
+    rows: Sequence[str] = LAYERS,
 ) -> Table:
-    """Training tokens per second for every layer and vocabulary, and how many times those of the softmax."""
-    found: dict[str, list[str]] = {layer: [layer] for layer in LAYERS}
+    """Training tokens per second for the softmax and the layers of rows over every vocabulary, and how many times those
+    of the softmax."""
+    layers = [layer for layer in LAYERS if layer == "softmax" or layer in rows]
+    found: dict[str, list[str]] = {layer: [layer] for layer in layers}
     for vocabulary in vocabularies:
         bench = OutputBench(vocabulary, sizes, device, effort)
         rates = {}
-        for layer in LAYERS:
+        for layer in layers:
             say(f"outputs: {layer} over {vocabulary:,} words")
             rates[layer] = bench.training(layer).rate
             found[layer] += [number(rates[layer]), f"{rates[layer] / rates['softmax']:.2f}"]

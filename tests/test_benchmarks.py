@@ -267,6 +267,8 @@ def test_a_step_is_timed_with_every_output_layer() -> None:
     assert [row[0] for row in table.rows] == list(outputs.LAYERS)
     assert {row[2] for row in table.rows[:1]} == {"1.00"}
     assert all(len(row) == len(table.header) == 5 for row in table.rows)
+    table = outputs.run_outputs([40], sizes, torch.device("cpu"), ONCE, lambda message: None, ["class-softmax"])
+    assert [row[0] for row in table.rows] == ["softmax", "class-softmax"]
 
 
 def test_a_quality_table_has_a_row_for_each_objective_with_the_spread_of_its_seeds() -> None:
