@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
 from seqloom.config.schema.language import LanguageModelConfig
 from seqloom.config.schema.outputs import OutputConfig
@@ -18,7 +19,7 @@ from seqloom.errors import CheckpointError
 from seqloom.nn import OutputLayer, Softmax
 from seqloom.nn.output import build_output, layout_of
 from seqloom.nn.output.adaptive import AdaptiveSoftmax, coverage_cutoffs, frequency_ranks
-from seqloom.nn.output.classes import ClassSoftmax, frequency_classes, vector_classes
+from seqloom.nn.output.classes import ClassSoftmax, class_biases, frequency_classes, vector_classes
 from seqloom.nn.output.noise import Noise, Sample, log_uniform_noise, unigram_noise
 from seqloom.nn.output.sampled import NoiseContrastive, SampledOutput
 from seqloom.nn.output.tree import TreeSoftmax
@@ -301,6 +302,221 @@ def test_classes_by_vectors_keep_likes_together_in_classes_of_one_size() -> None
     assert torch.bincount(found).tolist() == [20] * 8
     together = (found[:, None] == found).float()[kinds[:, None] == kinds].mean()
     assert together > 0.9
+
+
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+BATCHES: dict[str, tuple[list[int], Tensor]] = {
+    "odd sizes": ([5, 1, 12, 3, 9, 17, 2], torch.arange(49).repeat(3)),
+    "blocks that are full, and one row more": ([3, 3, 4], torch.tensor([0] * 64 + [3] * 128 + [6] * 65)),
+    "blocks twice as large": ([2, 7], torch.arange(9).repeat(40)),
+    "classes of one word": ([1] * 6, torch.tensor([0, 5, 5, 2, 1])),
+    "classes that no target falls into": ([4, 6, 2, 5, 3], torch.tensor([12, 13, 12, 4, 9, 9])),
+    "all targets in one class": ([4, 6, 8], torch.arange(10, 18).repeat(20)),
+    "a single class": ([9], torch.arange(9)),
+    "a single row": ([4, 6], torch.tensor([7])),
+}
+"""Sizes of classes, and targets among the words in the order of their classes."""
+
+
+def class_softmax(sizes: list[int]) -> ClassSoftmax:
+    """A layer in double precision with classes of these sizes, words of which stand in any order."""
+    torch.manual_seed(3)
+    classes = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))[torch.randperm(sum(sizes))]
+    made = ClassSoftmax(SIZE, classes, *class_biases(classes, torch.randint(1, 100, (len(classes),)))).double()
+    with torch.no_grad():
+        made.weight.mul_(3.0)
+    return made
+
+
+def class_batch(name: str) -> tuple[ClassSoftmax, Tensor, Tensor]:
+    sizes, ordered = BATCHES[name]
+    made = class_softmax(sizes)
+    features = torch.randn(len(ordered), SIZE, dtype=torch.float64, requires_grad=True)
+    return made, features, torch.argsort(made.classes, stable=True)[ordered][torch.randperm(len(ordered))]
+
+
+def slopes(found: Tensor, upstream: Tensor, made: ClassSoftmax, features: Tensor) -> dict[str, Tensor]:
+    """The gradients of found · upstream by the features and by each parameter."""
+    asked = {"features": features, **dict(made.named_parameters())}
+    return dict(zip(asked, torch.autograd.grad(found, list(asked.values()), upstream), strict=True))
+
+
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Class softmaxes work on all classes at once, on a processor too."""
+    monkeypatch.setattr(ClassSoftmax, "_at_once", lambda layer, features: True)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_classes_at_once_give_what_the_formula_does_forwards_and_backwards(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, features, targets = class_batch(name)
+    of_class = (features @ made.class_weight.T + made.class_bias).log_softmax(1)
+    scores = (features @ made.weight.T + made.bias)[:, made.places]
+    expected = torch.stack(
+        [
+            of_class[row, made.classes[word]]
+            + scores[row, word]
+            - scores[row, made.classes == made.classes[word]].logsumexp(0)
+            for row, word in enumerate(targets)
+        ]
+    )
+    at_once(monkeypatch)
+    found = made.log_prob(features, targets)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    upstream = torch.randn_like(found)
+    right = slopes(expected, upstream, made, features)
+    for which, slope in slopes(found, upstream, made, features).items():
+        torch.testing.assert_close(slope, right[which], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_classes_at_once_give_what_they_give_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, features, targets = class_batch(name)
+    expected = made.log_prob(features, targets), made.log_probs(features)
+    upstream = torch.randn_like(expected[1])
+    right = slopes(expected[1], upstream, made, features)
+    at_once(monkeypatch)
+    found = made.log_probs(features)
+    torch.testing.assert_close(made.log_prob(features, targets), expected[0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(found, expected[1], rtol=1e-12, atol=1e-12)
+    for which, slope in slopes(found, upstream, made, features).items():
+        torch.testing.assert_close(slope, right[which], rtol=1e-11, atol=1e-12)
+    for shape in ((SIZE,), (2, 3, SIZE), (0, SIZE)):
+        assert made.log_probs(torch.zeros(shape, dtype=torch.float64)).shape == (*shape[:-1], len(made.classes))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(0, 300), st.integers(0, 2**31 - 1))
+def test_rows_of_any_classes_find_their_blocks(sizes: list[int], rows: int, seed: int) -> None:
+    made = class_softmax(sizes)
+    torch.manual_seed(seed)
+    features, targets = torch.randn(rows, SIZE, dtype=torch.float64), torch.randint(sum(sizes), (rows,))
+    classes = made.classes[targets]
+    found = made._surprise_in_blocks(features, targets, classes)
+    torch.testing.assert_close(found, made._surprise_within(features, targets, classes), rtol=1e-12, atol=1e-12)
+
+
+def test_classes_at_once_have_the_slopes_of_what_they_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = class_softmax([3, 1, 2])
+    targets = torch.tensor([0, 3, 3, 5])
+    features = torch.randn(4, SIZE, dtype=torch.float64, requires_grad=True)
+    at_once(monkeypatch)
+
+    def log_prob(features: Tensor, *_: Tensor) -> Tensor:
+        return made.log_prob(features, targets)
+
+    assert torch.autograd.gradcheck(log_prob, (features, *made.parameters()))
+
+
+def test_without_targets_classes_at_once_give_nothing_and_leave_weights_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = class_softmax([3, 1, 2])
+    features = torch.randn(0, 5, SIZE, dtype=torch.float64, requires_grad=True)
+    at_once(monkeypatch)
+    found = made.log_prob(features, torch.zeros(0, 5, dtype=torch.int64))
+    assert found.shape == (0, 5)
+    found.sum().backward()
+    assert made.weight.grad is None or not made.weight.grad.any()
+
+
+def test_the_only_word_of_a_class_is_certain_and_learns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = class_softmax([1, 6]).float()
+    only = torch.nonzero(made.classes == 0).squeeze(1)
+    features = torch.randn(3, SIZE, requires_grad=True)
+    surprise = made._surprise_in_blocks(features, only.expand(3), torch.zeros(3, dtype=torch.int64))
+    assert torch.equal(surprise, torch.zeros(3))
+    surprise.sum().backward()
+    for tensor in (features, made.weight, made.bias):
+        assert tensor.grad is not None
+        assert not tensor.grad.any()
+
+
+def test_classes_at_once_are_near_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, features, targets = class_batch("odd sizes")
+    exact_slopes = slopes(made.log_prob(features, targets), torch.ones(len(targets)), made, features)
+    made, features = made.float(), features.detach().float().requires_grad_()
+    at_once(monkeypatch)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = made.log_prob(features, targets)
+    assert found.dtype == torch.float32
+    for which, slope in slopes(found, torch.ones(len(targets)), made, features).items():
+        assert slope.dtype == torch.float32
+        assert (slope - exact_slopes[which]).norm() < 2e-2 * exact_slopes[which].norm()
+
+
+def test_only_gpus_work_on_classes_at_once_and_only_on_many_of_like_sizes() -> None:
+    elsewhere = torch.zeros(1, SIZE, device="meta")
+    for words in (10_000, 50_000, 200_000):
+        classes = frequency_classes(zipf(words) * 100, round(words**0.5))
+        made = ClassSoftmax(SIZE, classes, *class_biases(classes, zipf(words)))
+        assert made._at_once(elsewhere)
+        assert not made._at_once(torch.zeros(1, SIZE))
+    assert not class_softmax([300, 300, 300])._at_once(elsewhere)  # a third of all scores for every row
+    assert not class_softmax([1] * 99 + [901])._at_once(elsewhere)  # 99 classes would be filled up with 900 words
+
+
+def test_classes_at_once_ask_for_no_number_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = layer("class-softmax", 3000)
+    with FakeTensorMode(allow_non_fake_inputs=True):  # tensors have shapes, and no numbers to ask for
+        features = torch.randn(2, 70, SIZE, requires_grad=True)
+        targets = torch.randint(3000, (2, 70))
+        with pytest.raises(DynamicOutputShapeException):
+            made.loss(features, targets)  # one by one they ask how many rows each has
+        at_once(monkeypatch)
+        asked = [features, *made.parameters()]
+        found = torch.autograd.grad(made.loss(features, targets, 0.1), asked)
+        assert [slope.shape for slope in found] == [tensor.shape for tensor in asked]
+        assert made.log_probs(features).shape == (2, 70, 3000)
+
+
+@NEEDS_GPU
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("rows", [1, 333, 5000])
+def test_on_a_gpu_classes_at_once_give_what_they_give_one_by_one(rows: int, short: bool) -> None:
+    right, made = layer("class-softmax", 3000).double(), layer("class-softmax", 3000).cuda()
+    assert isinstance(right, ClassSoftmax)
+    assert isinstance(made, ClassSoftmax)
+    features, targets = torch.randn(rows, SIZE), (torch.rand(rows) ** 3 * 3000).long()
+    assert made._at_once(features.cuda())
+    ours = features.cuda().requires_grad_()
+    theirs = features.double().requires_grad_()
+    with torch.autocast("cuda", torch.bfloat16, enabled=short):
+        found, among_all = made.log_prob(ours, targets.cuda()), made.log_probs(ours.detach())
+    expected = right.log_prob(theirs, targets)
+    tolerance = 2e-2 if short else 1e-4
+    assert found.dtype == among_all.dtype == torch.float32
+    assert (found.cpu() - expected).norm() < tolerance * expected.norm()
+    everywhere = right.log_probs(features.double())
+    assert (among_all.cpu() - everywhere).norm() < tolerance * everywhere.norm()
+    upstream = torch.randn(rows)
+    exact_slopes = slopes(expected, upstream.double(), right, theirs)
+    for which, slope in slopes(found, upstream.cuda(), made, ours).items():
+        assert (slope.cpu() - exact_slopes[which]).norm() < tolerance * exact_slopes[which].norm(), which
+
+
+@NEEDS_GPU
+@pytest.mark.parametrize("short", [False, True])
+def test_a_gpu_is_asked_nothing_and_gives_the_same_gradients_again(short: bool) -> None:
+    made = layer("class-softmax", 3000).cuda()
+    assert isinstance(made, ClassSoftmax)
+    features = torch.randn(2000, SIZE, device="cuda", requires_grad=True)
+    targets = torch.randint(3000, (2000,), device="cuda")
+
+    def step() -> dict[str, Tensor]:
+        with torch.autocast("cuda", torch.bfloat16, enabled=short):
+            loss = made.loss(features, targets)
+            made.log_probs(features.detach())
+        return slopes(loss, torch.ones_like(loss), made, features)
+
+    first = step()  # what is set up once may wait
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        second = step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for which, slope in second.items():
+        assert torch.equal(slope, first[which]), which
 
 
 def test_a_tree_costs_a_word_as_many_decisions_as_its_code_is_long() -> None:
