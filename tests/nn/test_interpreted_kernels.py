@@ -16,6 +16,7 @@ from seqloom.decoding.rollout import draw
 from seqloom.decoding.top import top
 from seqloom.nn import kernels
 from seqloom.nn.attention import attend
+from seqloom.nn.cells import CoupledLayer, PeepholeLayer
 
 TESTS = Path(__file__).with_name("test_kernels.py")
 MODULES = sorted(path.stem for path in Path(kernels.__file__).parent.glob("[!_]*.py"))
@@ -53,3 +54,7 @@ def test_the_processor_uses_no_kernel_even_where_triton_is_installed(monkeypatch
     log_probs = torch.randn(3, 7).log_softmax(-1)
     top(log_probs, 2)
     draw(log_probs)
+    for layer in (PeepholeLayer, CoupledLayer):
+        cells = layer(4, 5, weight_drop=0.0, start="uniform")
+        outputs, _ = cells(torch.randn(2, 3, 4), (torch.zeros(2, 5), torch.zeros(2, 5)))
+        outputs.sum().backward()

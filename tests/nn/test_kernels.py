@@ -8,13 +8,15 @@ so is of no use for a GPU: `test_interpreted_kernels.py` does that in a process 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from seqloom.nn import cells as plain
 from seqloom.nn.state import found
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and find_spec("triton") is not None
@@ -279,3 +281,145 @@ def test_what_is_rare_among_many_is_drawn_as_often_as_it_should() -> None:
     probability = 1 - log_probs[0].double().softmax(0)[5].item()
     rare = (drawn(log_probs.repeat(rows, 1)) != 5).sum().item()
     assert rare == pytest.approx(rows * probability, abs=4 * (rows * probability) ** 0.5)
+
+
+@pytest.fixture
+def exact_products() -> Iterator[None]:
+    """Whatever was trained before in this process."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+WINDOWS = [(1, 1, 5), (1, 3, 16), (4, 1, 1), (5, 3, 7), (3, 2, 300)]
+"""time, batch and size of what a cell reads: the last needs two programs for a row."""
+
+
+def cell_tensors(gates: int, time: int, batch: int, size: int) -> list[Tensor]:
+    """Projections, the state before, the recurrent matrix and, for four gates, peepholes; none of them contiguous."""
+    shapes = [(time, batch, gates * size), (batch, size), (batch, size), (gates * size, size)]
+    tensors = [random(*shape) for shape in shapes]
+    tensors[3] *= size**-0.5
+    return [*tensors, random(3, size)] if gates == 4 else tensors
+
+
+@pytest.mark.usefixtures("exact_products")
+@pytest.mark.parametrize("gates", [3, 4])
+@pytest.mark.parametrize(("time", "batch", "size"), WINDOWS)
+def test_cells_take_their_steps_as_plain_torch_does(gates: int, time: int, batch: int, size: int) -> None:
+    from seqloom.nn.kernels import cells as kernel
+
+    tensors = cell_tensors(gates, time, batch, size)
+    ours, written_out = {
+        3: (kernel.coupled_steps, plain.coupled_steps),
+        4: (kernel.peephole_steps, plain.peephole_steps),
+    }[gates]
+    found = ours(*tensors)  # type: ignore[operator]
+    expected = written_out(*(tensor.double() for tensor in tensors))  # type: ignore[operator]
+    for tensor, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(tensor.double(), other, rtol=1e-5, atol=5e-6)
+
+
+@pytest.mark.usefixtures("exact_products")
+@pytest.mark.parametrize("gates", [3, 4])
+@pytest.mark.parametrize(("time", "batch", "size"), WINDOWS)
+def test_gradients_go_back_through_the_steps_of_cells_as_in_plain_torch(
+    gates: int, time: int, batch: int, size: int
+) -> None:
+    from seqloom.nn.kernels import cells as kernel
+
+    tensors = [tensor.double() for tensor in cell_tensors(gates, time, batch, size)]
+    _, _, _, weight, *peepholes = tensors
+    steps, ours, written_out = {
+        3: (plain.coupled_steps, kernel.coupled_gradients, plain.coupled_gradients),
+        4: (plain.peephole_steps, kernel.peephole_gradients, plain.peephole_gradients),
+    }[gates]
+    activated, _, cells, squashed = steps(*tensors)  # type: ignore[operator]
+    above = random(time, batch, size).double()
+    exact = [activated, cells, squashed, weight, *peepholes, above, random(batch, size).double()]
+    given = [tensor.float() for tensor in exact]
+    found, expected = ours(*given), written_out(*exact)  # type: ignore[operator]
+    for tensor, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(tensor.double(), other, rtol=1e-5, atol=2e-5)
+    # What is kept of the forward pass, and what comes from above, may be needed once more.
+    for tensor, other in zip(given, exact, strict=True):
+        assert torch.equal(tensor, other.float())
+
+
+def test_gates_keep_their_digits_near_0_and_far_from_it() -> None:
+    from seqloom.nn.kernels.cells import coupled_steps
+
+    sizes = torch.logspace(-12, 2, 100, dtype=torch.float64)
+    numbers = torch.cat([sizes, -sizes, torch.zeros(1, dtype=torch.float64)]).float().to(DEVICE)
+    size = len(numbers)
+    nothing = torch.zeros(1, size, device=DEVICE)
+    gates, hiddens, cells, squashed = coupled_steps(
+        numbers.repeat(1, 1, 3), nothing, nothing, torch.zeros(3 * size, size, device=DEVICE)
+    )
+    forget, candidate, output = gates[0, 0].double()
+    exact = numbers.double()
+    torch.testing.assert_close(candidate, exact.tanh(), rtol=2e-6, atol=0)
+    torch.testing.assert_close(forget, exact.sigmoid(), rtol=2e-5, atol=1e-37)
+    assert torch.equal(forget, output)
+    torch.testing.assert_close(squashed[0, 0].double(), cells[1, 0].double().tanh(), rtol=2e-6, atol=1e-37)
+    torch.testing.assert_close(hiddens[1, 0], gates[0, 0, 2] * squashed[0, 0], rtol=1e-6, atol=1e-37)
+
+
+@pytest.mark.usefixtures("exact_products")
+@pytest.mark.parametrize("kind", ["lstm-peephole", "lstm-coupled"])
+@pytest.mark.parametrize(("time", "batch", "size"), [(1, 1, 5), (6, 3, 5), (4, 1, 16)])
+def test_layers_of_cells_learn_through_kernels_what_they_learn_without(
+    kind: str, time: int, batch: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = plain.PeepholeLayer if kind == "lstm-peephole" else plain.CoupledLayer
+    ours = layer(7, size, weight_drop=0.0, start="uniform").to(DEVICE)
+    for parameter in ours.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    inputs = torch.randn(batch, 7, time, device=DEVICE).transpose(1, 2)
+    memory = tuple(torch.randn(batch, size, device=DEVICE) for _ in range(2))
+    weights = torch.randn(batch, size, device=DEVICE)
+
+    def learned(layer: Any, kind: torch.dtype) -> list[Tensor]:
+        given = [tensor.to(kind).detach().requires_grad_() for tensor in (inputs, *memory)]
+        outputs, after = layer.to(kind)(given[0], tuple(given[1:]))
+        loss = outputs.sum() + sum((tensor * weights.to(kind)).square().sum() for tensor in after)
+        gradients = torch.autograd.grad(loss, [*given, *layer.parameters()])
+        return [outputs.detach(), *(tensor.detach() for tensor in after), *gradients]
+
+    used = []
+
+    def available(tensor: Tensor) -> bool:
+        used.append(tensor.dtype)
+        return True
+
+    monkeypatch.setattr(plain, "available", available)
+    found = learned(ours, torch.float32)
+    expected = learned(ours, torch.float64)  # which kernels do not take
+    assert used == [torch.float32] * 2 + [torch.float64] * 2
+    for tensor, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(tensor.double(), other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_program_for_a_step_is_looked_for_once_in_a_window() -> None:
+    from seqloom.nn.kernels.cells import StepLauncher
+
+    class Compiled:
+        def __init__(self) -> None:
+            self.looked_for: list[tuple[Any, ...]] = []
+            self.launched: list[tuple[Any, ...]] = []
+
+        def __getitem__(self, programs: tuple[int, int, int]) -> Any:
+            assert programs == (2, 3, 1)
+            return lambda *arguments: self.launched.append(arguments)
+
+    class Kernel(Compiled):
+        def __getitem__(self, programs: tuple[int, int, int]) -> Any:
+            return lambda *arguments: self.looked_for.append(arguments) or compiled
+
+    compiled, kernel = Compiled(), Kernel()
+    launch = StepLauncher(kernel, (2, 3, 1), "tensor", 16)
+    for step in (2, 1, 0):
+        launch(step)
+    assert kernel.looked_for == [(2, "tensor", 16)]
+    assert compiled.launched == [(1, "tensor", 16), (0, "tensor", 16)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 
 from seqloom.config.schema.language import FeaturesConfig
 from seqloom.nn import Recurrent, build_features
-from seqloom.nn.cells import CoupledScan, PeepholeScan
+from seqloom.nn.cells import CoupledLayer, CoupledScan, LoopedLayer, PeepholeLayer, PeepholeScan
 from seqloom.nn.dropout import drop_values
 
 BATCH, TIME, INPUT, SIZE = 3, 6, 4, 5
@@ -264,3 +266,122 @@ def test_output_size_is_that_of_the_last_layer() -> None:
     layer = network("gru", size=7, layers=3, output_size=2)
     assert [part.size for part in layer.layers] == [7, 7, 2]
     assert run(layer, vectors().float()).shape == (BATCH, TIME, 2)
+
+
+# ------------------------------------------------------------------------------------------------- cells on a GPU
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="a GPU has kernels of its own")
+
+
+@pytest.fixture
+def exact_products() -> Iterator[None]:
+    """Without TF32, whatever was trained before in this process."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def looped_layer(layer: type[LoopedLayer], size: int, weight_drop: float = 0.0) -> LoopedLayer:
+    torch.manual_seed(0)
+    made = layer(INPUT, size, weight_drop=weight_drop, start="orthogonal")  # type: ignore[call-arg]
+    if isinstance(made, PeepholeLayer):
+        nn.init.normal_(made.peepholes)
+    return made
+
+
+def begun(batch: int, time: int, size: int, place: str) -> list[Tensor]:
+    """Inputs that are not contiguous, and a hidden state and a cell."""
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(time, INPUT, batch, generator=generator).permute(2, 0, 1)
+    memory = [torch.randn(batch, size, generator=generator) for _ in range(2)]
+    return [tensor.to(place).requires_grad_() for tensor in (inputs, *memory)]
+
+
+def learned(layer: LoopedLayer, given: list[Tensor]) -> list[Tensor]:
+    """Outputs, the memory after them, and the gradients of all that is given and of all weights."""
+    outputs, (hidden, cell) = layer(given[0], tuple(given[1:]))
+    loss = outputs.sin().sum() + hidden.square().sum() + cell.cos().sum()
+    found = [outputs, hidden, cell, *torch.autograd.grad(loss, [*given, *layer.parameters()])]
+    return [tensor.detach() for tensor in found]
+
+
+def assert_near(found: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
+    for tensor, other in zip(found, expected, strict=True):
+        assert tensor.shape == other.shape
+        error = (tensor.cpu() - other.cpu()).norm() / other.cpu().norm()
+        assert error < tolerance, float(error)
+
+
+@on_gpu
+@pytest.mark.usefixtures("exact_products")
+@pytest.mark.parametrize("layer", [PeepholeLayer, CoupledLayer])
+@pytest.mark.parametrize(("batch", "time", "size"), [(1, 1, 5), (3, 6, 5), (1, 30, 33), (4, 1, 16), (64, 40, 512)])
+def test_cells_learn_on_a_gpu_what_they_learn_on_the_processor(
+    layer: type[LoopedLayer], batch: int, time: int, size: int
+) -> None:
+    ours = looped_layer(layer, size)
+    expected = learned(ours, begun(batch, time, size, "cpu"))
+    found = learned(ours.cuda(), begun(batch, time, size, "cuda"))
+    assert_near(found, expected, 2e-5)
+
+
+@on_gpu
+@pytest.mark.usefixtures("exact_products")
+@pytest.mark.parametrize("layer", [PeepholeLayer, CoupledLayer])
+def test_weights_of_cells_are_dropped_on_a_gpu_and_get_no_gradient(layer: type[LoopedLayer]) -> None:
+    ours = looped_layer(layer, 16, weight_drop=0.25).cuda()
+    given = begun(3, 6, 16, "cuda")
+    torch.manual_seed(5)
+    dropped = learned(ours, given)
+    torch.manual_seed(5)
+    mask = drop_values(torch.ones_like(ours.recurrent_weight), 0.25, training=True).detach()
+    with torch.no_grad():
+        ours.recurrent_weight.mul_(mask)
+    expected = learned(ours.eval(), given)
+    place = [name for name, _ in ours.named_parameters()].index("recurrent_weight") - len(list(ours.parameters()))
+    expected[place] = expected[place] * mask
+    assert_near(dropped, expected, 1e-5)
+
+
+@on_gpu
+@pytest.mark.parametrize("layer", [PeepholeLayer, CoupledLayer])
+def test_both_passes_of_cells_can_be_recorded_and_replayed(layer: type[LoopedLayer]) -> None:
+    ours, given = looped_layer(layer, 33).cuda(), begun(4, 9, 33, "cuda")
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):  # once without recording: kernels are compiled at their first use
+        learned(ours, given)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = learned(ours, given)
+    with torch.no_grad():
+        for tensor in given:
+            tensor.copy_(torch.randn_like(tensor))
+    graph.replay()
+    assert_near(recorded, learned(ours, given), 1e-5)
+
+
+@on_gpu
+@pytest.mark.parametrize("layer", [PeepholeLayer, CoupledLayer])
+def test_cells_can_be_made_graphed_callables(layer: type[LoopedLayer]) -> None:
+    class Flat(nn.Module):
+        """Takes and returns tensors alone."""
+
+        def __init__(self, layer: LoopedLayer) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
+            outputs, memory = self.layer(inputs, (hidden, cell))
+            return outputs, *memory
+
+    ours, given = looped_layer(layer, 16).cuda(), begun(4, 9, 16, "cuda")
+    graphed = torch.cuda.make_graphed_callables(
+        Flat(copy.deepcopy(ours)), tuple(torch.randn_like(tensor).requires_grad_() for tensor in given)
+    )
+    outputs, hidden, cell = graphed(*given)
+    loss = outputs.sin().sum() + hidden.square().sum() + cell.cos().sum()
+    gradients = torch.autograd.grad(loss, [*given, *graphed.parameters()])
+    assert_near([outputs.detach(), hidden.detach(), cell.detach(), *gradients], learned(ours, given), 1e-5)

@@ -3,7 +3,7 @@
 A cell reads a whole window. The input projections of all steps are one matrix product; only what depends on the step
 before stays in the loop. The backward pass is written by hand, because automatic differentiation would add up the
 gradient of the recurrent matrix step by step: here the loop carries the gradients of hidden state and cell alone, and
-the gradient of the matrix is one product over all steps at the end.
+the gradient of the matrix is one product over all steps at the end. On GPUs, kernels take the steps.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from seqloom.config.schema.base import Start
 from seqloom.nn.dropout import drop_values
+from seqloom.nn.kernels import available
 from seqloom.nn.linear import linear, settled
 from seqloom.nn.starts import start_recurrent
 
@@ -61,6 +62,61 @@ def backpropagate(
     return slopes, grad_before, grad_cell
 
 
+def peephole_steps(
+    projected: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, peepholes: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """projected [time, batch, 4 · size], hidden and cell [batch, size] -> the gates [time, batch, 4, size], hidden
+    states and cells [time + 1, batch, size] from the first on, and tanh of the cells after it."""
+    if _suits_kernels(projected):
+        from seqloom.nn.kernels import cells as kernels
+
+        return kernels.peephole_steps(projected, hidden, cell, weight, peepholes)
+    time, batch, size = projected.size(0), *hidden.shape
+    gates = projected.new_empty(time, batch, 4, size)  # input, forget, candidate, output: the library's order
+    hiddens, cells = projected.new_empty(2, time + 1, batch, size)
+    squashed = projected.new_empty(time, batch, size)
+    hiddens[0], cells[0] = hidden, cell
+    flat = gates.view(time, batch, 4 * size).unbind()
+    input_forget, candidates, outputs = gates[:, :, :2].unbind(), gates[:, :, 2].unbind(), gates[:, :, 3].unbind()
+    recurrent = weight.t()
+    for step in range(time):
+        before, now = cells[step], cells[step + 1]
+        torch.addmm(projected[step], hiddens[step], recurrent, out=flat[step])
+        input_forget[step].addcmul_(before.unsqueeze(1), peepholes[:2]).sigmoid_()
+        candidate, output = candidates[step].tanh_(), outputs[step]
+        torch.mul(input_forget[step][:, 0], candidate, out=now)
+        now.addcmul_(input_forget[step][:, 1], before)
+        output.addcmul_(now, peepholes[2]).sigmoid_()
+        torch.tanh(now, out=squashed[step])
+        torch.mul(output, squashed[step], out=hiddens[step + 1])
+    return gates, hiddens, cells, squashed
+
+
+def peephole_gradients(
+    gates: Tensor,
+    cells: Tensor,
+    squashed: Tensor,
+    weight: Tensor,
+    peepholes: Tensor,
+    grad_hidden: Tensor,
+    grad_cell: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What `backpropagate` returns, from what `peephole_steps` found."""
+    if _suits_kernels(gates):
+        from seqloom.nn.kernels import cells as kernels
+
+        return kernels.peephole_gradients(gates, cells, squashed, weight, peepholes, grad_hidden, grad_cell)
+    input, forget, candidate, output = gates.unbind(2)
+    slopes = torch.empty_like(gates)
+    slopes[:, :, 0] = candidate * input * (1 - input)
+    slopes[:, :, 1] = cells[:-1] * forget * (1 - forget)
+    slopes[:, :, 2] = input * (1 - candidate.square())
+    slopes[:, :, 3] = squashed * output * (1 - output)
+    cell_slope = output * (1 - squashed.square()) + slopes[:, :, 3] * peepholes[2]
+    carry = forget + slopes[:, :, 0] * peepholes[0] + slopes[:, :, 1] * peepholes[1]
+    return backpropagate(slopes, cell_slope, carry, weight, grad_hidden, grad_cell)
+
+
 class PeepholeScan(torch.autograd.Function):
     """All steps of `PeepholeLayer`, from the input projections on."""
 
@@ -69,24 +125,7 @@ class PeepholeScan(torch.autograd.Function):
         ctx: Any, projected: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, peepholes: Tensor
     ) -> tuple[Tensor, Tensor]:
         """projected [time, batch, 4 · size], hidden and cell [batch, size] -> all hidden states, the last cell."""
-        time, batch, size = projected.size(0), *hidden.shape
-        gates = projected.new_empty(time, batch, 4, size)  # input, forget, candidate, output: the library's order
-        hiddens, cells = projected.new_empty(2, time + 1, batch, size)
-        squashed = projected.new_empty(time, batch, size)  # tanh of the cells
-        hiddens[0], cells[0] = hidden, cell
-        flat = gates.view(time, batch, 4 * size).unbind()
-        input_forget, candidates, outputs = gates[:, :, :2].unbind(), gates[:, :, 2].unbind(), gates[:, :, 3].unbind()
-        recurrent = weight.t()
-        for step in range(time):
-            before, now = cells[step], cells[step + 1]
-            torch.addmm(projected[step], hiddens[step], recurrent, out=flat[step])
-            input_forget[step].addcmul_(before.unsqueeze(1), peepholes[:2]).sigmoid_()
-            candidate, output = candidates[step].tanh_(), outputs[step]
-            torch.mul(input_forget[step][:, 0], candidate, out=now)
-            now.addcmul_(input_forget[step][:, 1], before)
-            output.addcmul_(now, peepholes[2]).sigmoid_()
-            torch.tanh(now, out=squashed[step])
-            torch.mul(output, squashed[step], out=hiddens[step + 1])
+        gates, hiddens, cells, squashed = peephole_steps(projected, hidden, cell, weight, peepholes)
         ctx.save_for_backward(gates, hiddens, cells, squashed, weight, peepholes)
         return hiddens[1:], cells[-1]
 
@@ -94,20 +133,57 @@ class PeepholeScan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_hiddens: Tensor, grad_cell: Tensor) -> tuple[Tensor, ...]:
         gates, hiddens, cells, squashed, weight, peepholes = ctx.saved_tensors
-        input, forget, candidate, output = gates.unbind(2)
-        before, now = cells[:-1], cells[1:]
-        slopes = torch.empty_like(gates)
-        slopes[:, :, 0] = candidate * input * (1 - input)
-        slopes[:, :, 1] = before * forget * (1 - forget)
-        slopes[:, :, 2] = input * (1 - candidate.square())
-        slopes[:, :, 3] = squashed * output * (1 - output)
-        cell_slope = output * (1 - squashed.square()) + slopes[:, :, 3] * peepholes[2]
-        carry = forget + slopes[:, :, 0] * peepholes[0] + slopes[:, :, 1] * peepholes[1]
-        grad_gates, grad_hidden, grad_cell = backpropagate(slopes, cell_slope, carry, weight, grad_hiddens, grad_cell)
+        grad_gates, grad_hidden, grad_cell = peephole_gradients(
+            gates, cells, squashed, weight, peepholes, grad_hiddens, grad_cell
+        )
         grad_weight = grad_gates.flatten(2).flatten(0, 1).t() @ hiddens[:-1].flatten(0, 1)
+        before, now = cells[:-1], cells[1:]
         seen = {0: before, 1: before, 3: now}  # by the gates: input, forget, output
         grad_peepholes = torch.stack([(grad_gates[:, :, gate] * cell).sum((0, 1)) for gate, cell in seen.items()])
         return grad_gates.flatten(2), grad_hidden, grad_cell, grad_weight, grad_peepholes
+
+
+def coupled_steps(
+    projected: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """projected [time, batch, 3 · size], hidden and cell [batch, size] -> the gates [time, batch, 3, size], hidden
+    states and cells [time + 1, batch, size] from the first on, and tanh of the cells after it."""
+    if _suits_kernels(projected):
+        from seqloom.nn.kernels import cells as kernels
+
+        return kernels.coupled_steps(projected, hidden, cell, weight)
+    time, batch, size = projected.size(0), *hidden.shape
+    gates = projected.new_empty(time, batch, 3, size)  # forget, candidate, output
+    hiddens, cells = projected.new_empty(2, time + 1, batch, size)
+    squashed = projected.new_empty(time, batch, size)
+    hiddens[0], cells[0] = hidden, cell
+    flat = gates.view(time, batch, 3 * size).unbind()
+    forgets, candidates, outputs = (gate.unbind() for gate in gates.unbind(2))
+    recurrent = weight.t()
+    for step in range(time):
+        torch.addmm(projected[step], hiddens[step], recurrent, out=flat[step])
+        forget, candidate, output = forgets[step].sigmoid_(), candidates[step].tanh_(), outputs[step].sigmoid_()
+        torch.lerp(candidate, cells[step], forget, out=cells[step + 1])  # f · before + (1 - f) · candidate
+        torch.tanh(cells[step + 1], out=squashed[step])
+        torch.mul(output, squashed[step], out=hiddens[step + 1])
+    return gates, hiddens, cells, squashed
+
+
+def coupled_gradients(
+    gates: Tensor, cells: Tensor, squashed: Tensor, weight: Tensor, grad_hidden: Tensor, grad_cell: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What `backpropagate` returns, from what `coupled_steps` found."""
+    if _suits_kernels(gates):
+        from seqloom.nn.kernels import cells as kernels
+
+        return kernels.coupled_gradients(gates, cells, squashed, weight, grad_hidden, grad_cell)
+    forget, candidate, output = gates.unbind(2)
+    slopes = torch.empty_like(gates)
+    slopes[:, :, 0] = (cells[:-1] - candidate) * forget * (1 - forget)
+    slopes[:, :, 1] = (1 - forget) * (1 - candidate.square())
+    slopes[:, :, 2] = squashed * output * (1 - output)
+    cell_slope = output * (1 - squashed.square())
+    return backpropagate(slopes, cell_slope, forget, weight, grad_hidden, grad_cell)
 
 
 class CoupledScan(torch.autograd.Function):
@@ -116,20 +192,7 @@ class CoupledScan(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, projected: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """projected [time, batch, 3 · size], hidden and cell [batch, size] -> all hidden states, the last cell."""
-        time, batch, size = projected.size(0), *hidden.shape
-        gates = projected.new_empty(time, batch, 3, size)  # forget, candidate, output
-        hiddens, cells = projected.new_empty(2, time + 1, batch, size)
-        squashed = projected.new_empty(time, batch, size)  # tanh of the cells
-        hiddens[0], cells[0] = hidden, cell
-        flat = gates.view(time, batch, 3 * size).unbind()
-        forgets, candidates, outputs = (gate.unbind() for gate in gates.unbind(2))
-        recurrent = weight.t()
-        for step in range(time):
-            torch.addmm(projected[step], hiddens[step], recurrent, out=flat[step])
-            forget, candidate, output = forgets[step].sigmoid_(), candidates[step].tanh_(), outputs[step].sigmoid_()
-            torch.lerp(candidate, cells[step], forget, out=cells[step + 1])  # f · before + (1 - f) · candidate
-            torch.tanh(cells[step + 1], out=squashed[step])
-            torch.mul(output, squashed[step], out=hiddens[step + 1])
+        gates, hiddens, cells, squashed = coupled_steps(projected, hidden, cell, weight)
         ctx.save_for_backward(gates, hiddens, cells, squashed, weight)
         return hiddens[1:], cells[-1]
 
@@ -137,15 +200,14 @@ class CoupledScan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_hiddens: Tensor, grad_cell: Tensor) -> tuple[Tensor, ...]:
         gates, hiddens, cells, squashed, weight = ctx.saved_tensors
-        forget, candidate, output = gates.unbind(2)
-        slopes = torch.empty_like(gates)
-        slopes[:, :, 0] = (cells[:-1] - candidate) * forget * (1 - forget)
-        slopes[:, :, 1] = (1 - forget) * (1 - candidate.square())
-        slopes[:, :, 2] = squashed * output * (1 - output)
-        cell_slope = output * (1 - squashed.square())
-        grad_gates, grad_hidden, grad_cell = backpropagate(slopes, cell_slope, forget, weight, grad_hiddens, grad_cell)
+        grad_gates, grad_hidden, grad_cell = coupled_gradients(gates, cells, squashed, weight, grad_hiddens, grad_cell)
         grad_weight = grad_gates.flatten(2).flatten(0, 1).t() @ hiddens[:-1].flatten(0, 1)
         return grad_gates.flatten(2), grad_hidden, grad_cell, grad_weight
+
+
+def _suits_kernels(tensor: Tensor) -> bool:
+    """Whether our kernels, which compute in float32, can take this; a compiler makes its own."""
+    return available(tensor) and tensor.dtype == torch.float32 and not torch.compiler.is_compiling()
 
 
 class LoopedLayer(RecurrentLayer):
