@@ -336,9 +336,10 @@ def test_gradients_go_back_through_the_steps_of_cells_as_in_plain_torch(
         4: (plain.peephole_steps, kernel.peephole_gradients, plain.peephole_gradients),
     }[gates]
     activated, _, cells, squashed = steps(*tensors)  # type: ignore[operator]
-    above = random(time, batch, size).double()
-    exact = [activated, cells, squashed, weight, *peepholes, above, random(batch, size).double()]
-    given = [tensor.float() for tensor in exact]
+    gradients = [random(time, batch, size), random(batch, size)]
+    given = [activated.float(), cells.float(), squashed.float(), weight.float(), *(p.float() for p in peepholes)]
+    given += gradients
+    exact = [tensor.double() for tensor in given]
     found, expected = ours(*given), written_out(*exact)  # type: ignore[operator]
     for tensor, other in zip(found, expected, strict=True):
         torch.testing.assert_close(tensor.double(), other, rtol=1e-5, atol=2e-5)
