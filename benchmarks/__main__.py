@@ -1,11 +1,12 @@
 """python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|words|energy|latent|all] [--device cpu|cuda] [--quick]
 
-ngrams, seq2seq, outputs, words, energy and latent are not part of all; --out names the Markdown file. ngrams wants a
-text (--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's
-transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model
-(--run FOLDER). words wants gensim and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity
-FILE) and questions (--analogies FILE). energy wants scikit-learn, latent pythae; both take images (--images FILE).
-outputs takes the layers to measure beside the softmax (--rows LAYER ...).
+ngrams, seq2seq, outputs, words, energy and latent are not part of all; --out names the Markdown file. features measures
+all layers, or some (--kinds lstm gru), then without the machine's limits. ngrams wants a text (--text FILE) and, to
+compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's transformers; it takes pairs (--pairs
+F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model (--run FOLDER). words wants gensim and a text
+(--data FILE|FOLDER); it takes judgements of likeness (--similarity FILE) and questions (--analogies FILE). energy wants
+scikit-learn, latent pythae; both take images (--images FILE). outputs takes layers to measure
+beside the softmax (--rows LAYER ...).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import torch
 
 from benchmarks import outputs
 from benchmarks.decoding import DecodingSizes, run_decoding
-from benchmarks.features import run_features
+from benchmarks.features import KINDS, run_features
 from benchmarks.floor import floor_table
 from benchmarks.machine import describe
 from benchmarks.ngrams import NgramSizes, run_ngrams
@@ -58,12 +59,13 @@ def main() -> None:
         sizes = outputs.GPU if on_gpu else outputs.CPU
         tables = iter([run_outputs(VOCABULARIES, sizes, device, effort, _say, arguments.rows)])
     else:
-        tables = _tables(arguments.what, load_text(), GPU if on_gpu else CPU, device, effort)
+        tables = _tables(arguments, load_text(), GPU if on_gpu else CPU, device, effort)
     for table in tables:
         parts.append(str(table))
         print(table, flush=True)
     apart = arguments.what in ("seq2seq", "outputs", "words", "energy", "latent")
     name = "ngrams" if arguments.what == "ngrams" else f"{arguments.what}-{device.type}" if apart else device.type
+    name = "-".join([name, *(arguments.kinds or [])])
     out = arguments.out or RESULTS / f"{name}{'-quick' if arguments.quick else ''}.md"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(parts), encoding="utf-8")
@@ -76,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("what", nargs="?", default="all", choices=choices)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, metavar="KIND", help="features: these layers alone")
     parser.add_argument("--text", type=Path, help="ngrams: a text file, one sentence per line, words between spaces")
     parser.add_argument("--lmplz", help="ngrams: the path of KenLM's lmplz, with build_binary beside it")
     parser.add_argument("--pairs", default="tatoeba-en-zh", help="seq2seq: F.src,F.tgt, a table, or a bundled corpus")
@@ -93,16 +96,21 @@ def _arguments() -> argparse.Namespace:
         parser.error("ngrams needs --text FILE")
     if arguments.what == "words" and arguments.data is None:
         parser.error("words needs --data FILE or a folder")
+    if arguments.what != "features" and arguments.kinds is not None:
+        parser.error("--kinds is for features")
     return arguments
 
 
-def _tables(what: str, text: Text, sizes: Sizes, device: torch.device, effort: Effort) -> Iterator[Table]:
-    if what in ("features", "all"):
-        results = run_features(text, sizes, device, effort, _say)
+def _tables(
+    arguments: argparse.Namespace, text: Text, sizes: Sizes, device: torch.device, effort: Effort
+) -> Iterator[Table]:
+    if arguments.what in ("features", "all"):
+        results = run_features(text, sizes, device, effort, _say, arguments.kinds or KINDS)
         yield from results.tables()
-        _say("the machine's limits")
-        yield floor_table(results, text.vocabulary, device, effort)
-    if what in ("decoding", "all"):
+        if arguments.kinds is None:
+            _say("the machine's limits")
+            yield floor_table(results, text.vocabulary, device, effort)
+    if arguments.what in ("decoding", "all"):
         yield run_decoding(text, DecodingSizes(), device, effort, _say)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -236,12 +236,19 @@ def peer_name(variant: Variant, sizes: Sizes) -> str:
 
 
 def run_features(
-    text: Text, sizes: Sizes, device: torch.device, effort: Effort, say: Callable[[str], None]
+    text: Text,
+    sizes: Sizes,
+    device: torch.device,
+    effort: Effort,
+    say: Callable[[str], None],
+    kinds: Collection[str] = KINDS,
 ) -> FeatureResults:
-    """Measure every variant; `say` hears what is being measured."""
+    """Measure every variant of these kinds; `say` hears what is being measured."""
     bench = Bench(text, sizes, device, effort)
     results = FeatureResults({}, {}, {}, {}, sizes)
     for variant in variants(device):
+        if variant.kind not in kinds:
+            continue
         say(f"features: {variant}")
         results.training[variant] = bench.training(variant)
         results.layer[variant] = bench.layer(variant)

@@ -80,6 +80,22 @@ def test_report_has_the_command_and_the_machine(text: Text, tmp_path: Path, monk
     assert "| lstm  | greedy  |     1 |" in written
 
 
+def test_layers_can_be_chosen_and_do_not_replace_the_results_of_all(
+    text: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for name, value in {"RESULTS": tmp_path, "CPU": TINY, "FULL": ONCE, "load_text": lambda: text}.items():
+        monkeypatch.setattr(command, name, value)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "features", "--device", "cpu", "--kinds", "gru", "average"])
+    command.main()
+    assert [file.name for file in tmp_path.iterdir()] == ["cpu-gru-average.md"]
+    rows = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert [row for row in rows if row in KINDS] == ["average", "gru"] * 3  # one of each table
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "decoding", "--kinds", "gru"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "--kinds is for features" in capsys.readouterr().err
+
+
 # --------------------------------------------------------------------------------------------------------- peers
 
 
