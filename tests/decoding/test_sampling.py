@@ -4,7 +4,8 @@ import pytest
 import scipy.stats
 import torch
 
-from seqloom.decoding import Greedy, Sampler
+from seqloom.decoding import Greedy, Sampler, sampling
+from seqloom.decoding.uniforms import uniforms
 from seqloom.errors import ConfigError
 
 PROBS = torch.tensor([0.05, 0.0, 0.0, 0.15, 0.4, 0.1, 0.3], dtype=torch.float64)
@@ -132,3 +133,16 @@ def test_values_out_of_range_are_refused(arguments: dict) -> None:
 def test_temperature_zero_points_to_greedy() -> None:
     with pytest.raises(ConfigError, match="greedy"):
         Sampler(temperature=0)
+
+
+@pytest.mark.parametrize("top_k", [None, 1, 7, 70, 400])
+@pytest.mark.parametrize("top_p", [None, 0.4, 0.95, 1.0])
+@pytest.mark.parametrize("asked", [True, False])
+def test_picking_without_waiting_is_choosing(top_k, top_p, asked, monkeypatch) -> None:
+    """`asked` False: where a GPU could not find the largest without being waited for."""
+    monkeypatch.setattr(sampling, "asks_nothing", lambda values, count: asked)
+    log_probs = torch.randn(200, 300, generator=torch.Generator().manual_seed(0)).mul(2).round().log_softmax(1)
+    sequences, steps = torch.arange(200), torch.arange(200) % 9
+    sampler = Sampler(0.8, top_k, top_p, seed=4)
+    numbers = uniforms(4, sequences, steps)
+    assert torch.equal(sampler.pick(log_probs, numbers), sampler.choose(log_probs, sequences, steps))

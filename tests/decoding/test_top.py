@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.decoding import top as decoding_top
-from seqloom.decoding.top import first_largest, top, top_sums
+from seqloom.decoding.top import first_largest, only_top, top, top_sums
 
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=9, max_size=9), min_size=1, max_size=4), st.integers(1, 9))
@@ -57,3 +57,20 @@ def test_the_first_of_the_largest_is_found_stretch_by_stretch(
     values = values.round() if rounded else values
     expected = values.sort(dim=1, descending=True, stable=True).indices[:, 0]
     assert torch.equal(first_largest(values), expected)
+
+
+@given(st.lists(st.lists(st.integers(0, 4), min_size=9, max_size=9), min_size=1, max_size=4), st.integers(1, 12))
+@settings(max_examples=200, deadline=None)
+def test_what_is_not_among_the_largest_becomes_impossible_and_of_equals_the_first_stay(
+    rows: list[list[int]], count: int
+) -> None:
+    values = torch.tensor(rows).float().masked_fill(torch.tensor(rows) == 0, -torch.inf)
+    kept = only_top(values, count)
+    for row, found in zip(values.tolist(), kept.tolist(), strict=True):
+        best = sorted(range(9), key=lambda place: -row[place])[:count]
+        assert found == [value if place in best else -float("inf") for place, value in enumerate(row)]
+
+
+def test_what_is_not_a_number_stays_to_be_found_out() -> None:
+    values = torch.tensor([[1.0, float("nan"), 3.0, 2.0], [float("nan")] * 4])
+    assert only_top(values, 2).isnan().any(1).all()

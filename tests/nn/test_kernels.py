@@ -32,6 +32,8 @@ TOLERANCE = {torch.float32: 1e-5 if INTERPRETED else 2e-3, torch.float16: 2e-3, 
 
 SIZES = [24, 5] if INTERPRETED else [32, 64, 24, 5]
 """Of vectors in windows; the interpreter takes a second for each, and those that are no power of two say more."""
+FEW = 5 if INTERPRETED else 64
+"""Rows of which more say more."""
 KINDS = [torch.float32, torch.float16, torch.bfloat16]
 MULTIPLIED_KINDS = [
     *KINDS[:2],
@@ -424,3 +426,79 @@ def test_the_program_for_a_step_is_looked_for_once_in_a_window() -> None:
         launch(step)
     assert kernel.looked_for == [(2, "tensor", 16)]
     assert compiled.launched == [(1, "tensor", 16), (0, "tensor", 16)]
+
+
+def weights_by_rank(log_probs: Tensor, temperature: float, mass: float) -> tuple[Tensor, Tensor]:
+    """p^(1/temperature) within the nucleus by falling weight, of equals the first, in float64; and the columns."""
+    ranked, columns = log_probs.double().sort(dim=1, descending=True, stable=True)
+    weights = ((ranked - ranked[:, :1]) / temperature).exp()
+    before = weights.cumsum(1) - weights
+    return weights.masked_fill(before >= mass * weights.sum(1, keepdim=True), 0.0), columns
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("rows", "size"), [(FEW, 50), (4, 1025), (2, 33000), (3, 2), (2, 1)])
+@pytest.mark.parametrize(("temperature", "mass"), [(1.0, 0.9), (0.5, 0.31), (2.0, 0.99), (1.0, 1.0), (0.9, 1e-6)])
+def test_draws_by_rank_fall_where_a_sorted_sum_says(
+    rows: int, size: int, temperature: float, mass: float, kind: torch.dtype
+) -> None:
+    from seqloom.nn.kernels.nucleus import drawn_by_rank
+
+    log_probs = random(rows, size, kind=kind).mul(8).round().div(4)  # many equals
+    log_probs[:, 1::3] = -torch.inf
+    uniforms = random(rows, 16).double().sigmoid()[:, 3]  # they lie apart
+    kept, columns = weights_by_rank(log_probs, temperature, mass)
+    drawn = drawn_by_rank(log_probs, temperature, mass, uniforms)
+    ranks = (columns == drawn.unsqueeze(1)).int().argmax(1, keepdim=True)
+    cumulative = kept.cumsum(1)
+    share = cumulative.gather(1, ranks).squeeze(1) / cumulative[:, -1]
+    width = kept.gather(1, ranks).squeeze(1) / cumulative[:, -1]
+    # A sum in float32 may miss a border by its rounding, and no column is drawn whose share is far from the number.
+    assert (uniforms <= share + 2e-5).all()
+    assert (uniforms >= share - width - 2e-5).all()
+    assert (log_probs.gather(1, drawn.unsqueeze(1)) > -torch.inf).all()
+
+
+def test_draws_by_rank_are_those_of_plain_torch() -> None:
+    from seqloom.decoding import sampling
+    from seqloom.nn.kernels.nucleus import drawn_by_rank
+
+    log_probs = torch.randn(5 * FEW, 40, device=DEVICE).mul(4).round().div(2).log_softmax(1)
+    uniforms = torch.rand(5 * FEW, dtype=torch.float64, device=DEVICE)
+    for temperature, mass in ((1.0, 0.8), (0.7, 1.0), (1e-300, 0.5)):
+        expected = sampling.drawn_by_rank(log_probs.cpu(), temperature, mass, uniforms.cpu())
+        assert torch.equal(drawn_by_rank(log_probs, temperature, mass, uniforms).cpu(), expected)
+
+
+def test_equals_are_drawn_equally_often_in_order_and_only_the_first_of_them() -> None:
+    from seqloom.nn.kernels.nucleus import drawn_by_rank
+
+    size, kept = 10 * FEW, 3 * FEW
+    uniforms = (torch.arange(2 * kept, device=DEVICE).double() + 0.5) / (2 * kept)
+    equal = torch.zeros(2 * kept, size, device=DEVICE)
+    drawn = drawn_by_rank(equal, 1.0, (kept - 0.5) / size, uniforms)
+    assert torch.equal(drawn, torch.arange(kept, device=DEVICE).repeat_interleave(2))
+
+
+def test_a_row_without_anything_possible_or_with_no_numbers_is_found_out() -> None:
+    from seqloom.nn.kernels.nucleus import drawn_by_rank
+
+    log_probs = torch.randn(3, 37, device=DEVICE)
+    log_probs[0] = -torch.inf
+    log_probs[1, [7, 30]] = torch.nan
+    log_probs[1, :5] = -torch.inf
+    drawn = drawn_by_rank(log_probs, 1.0, 0.9, torch.full((3,), 0.5, device=DEVICE, dtype=torch.float64))
+    assert drawn[0] < 37
+    assert drawn[1] in (7, 30)
+
+
+@pytest.mark.parametrize("uniform", [2.0**-53, 1 - 2.0**-53])
+def test_numbers_next_to_0_and_1_draw_the_first_and_the_last(uniform: float) -> None:
+    from seqloom.nn.kernels.nucleus import drawn_by_rank
+
+    log_probs = torch.tensor([[0.1, 0.0, 0.5, 0.3, 0.1]], device=DEVICE).log()
+    uniforms = torch.tensor([uniform], device=DEVICE, dtype=torch.float64)
+    first = uniform < 0.5
+    assert drawn_by_rank(log_probs, 1.0, 1.0, uniforms).item() == (2 if first else 4)
+    assert drawn_by_rank(log_probs, 1.0, 0.75, uniforms).item() == (2 if first else 3)
+    assert drawn_by_rank(log_probs, 1.0, 0.85, uniforms).item() == (2 if first else 0)

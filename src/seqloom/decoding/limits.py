@@ -43,13 +43,21 @@ class Limits:
 
         `lengths` may be on the processor while `log_probs` is on a GPU.
         """
-        never = slice(PAD if self.unknown else UNK, BOS + 1)  # <unk>, <pad>, <bos> are neighbours
-        log_probs[:, never] = IMPOSSIBLE
+        self.bar(log_probs)
         too_early = lengths + 1 < self.min_length
         if too_early.any():
-            ending = log_probs[:, EOS].clone()
-            log_probs[:, EOS] = IMPOSSIBLE
-            has_more_to_say = log_probs.amax(dim=1) > IMPOSSIBLE
-            waits = too_early.to(log_probs.device, non_blocking=True) & has_more_to_say
-            log_probs[:, EOS] = ending.masked_fill(waits, IMPOSSIBLE)
+            self.delay(log_probs, too_early)
         return log_probs
+
+    def bar(self, log_probs: Tensor) -> None:
+        """In place: -inf for what may never be said."""
+        never = slice(PAD if self.unknown else UNK, BOS + 1)  # <unk>, <pad>, <bos> are neighbours
+        log_probs[:, never] = IMPOSSIBLE
+
+    def delay(self, log_probs: Tensor, too_early: Tensor) -> None:
+        """In place: -inf for `<eos>` in the rows where it is too early, unless they have nothing else to say."""
+        ending = log_probs[:, EOS].clone()
+        log_probs[:, EOS] = IMPOSSIBLE
+        has_more_to_say = log_probs.amax(dim=1) > IMPOSSIBLE
+        waits = too_early.to(log_probs.device, non_blocking=True) & has_more_to_say
+        log_probs[:, EOS] = ending.masked_fill(waits, IMPOSSIBLE)

@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seqloom.decoding.limits import IMPOSSIBLE
-from seqloom.decoding.top import first_largest, top
+from seqloom.decoding.top import asks_nothing, first_largest, only_top, top
 from seqloom.decoding.uniforms import uniforms
 from seqloom.errors import ConfigError
+from seqloom.nn import kernels
 
 
 class Chooser(Protocol):
@@ -27,11 +28,21 @@ class Chooser(Protocol):
         """
 
 
+class Picker(Chooser, Protocol):
+    """A chooser whose choice can be recorded on a GPU: nothing in it waits for the GPU, or comes from elsewhere."""
+
+    def pick(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
+        """As `choose`, with the number between 0 and 1 that each row draws by, [rows]."""
+
+
 @dataclass(frozen=True)
 class Greedy:
     """The most probable token; of several, the one with the lowest id."""
 
     def choose(self, log_probs: Tensor, sequences: Tensor, steps: Tensor) -> Tensor:
+        return first_largest(log_probs)
+
+    def pick(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
         return first_largest(log_probs)
 
 
@@ -73,11 +84,23 @@ class Sampler:
         if self.top_p is not None:
             log_probs, columns = self._nucleus(log_probs, self.top_p)
             tokens = columns if tokens is None else tokens.gather(1, columns)
-        cumulative = self._weights(log_probs).cumsum(dim=1, dtype=torch.float64)
-        points = uniforms(self.seed, sequences, steps).to(log_probs.device, non_blocking=True) * cumulative[:, -1]
-        drawn = torch.searchsorted(cumulative, points[:, None], right=True)
-        drawn = drawn.clamp(max=log_probs.shape[1] - 1)  # past the end only when no token is possible at all
-        return (drawn if tokens is None else tokens.gather(1, drawn)).squeeze(1)
+        drawn = self._drawn(log_probs, uniforms(self.seed, sequences, steps))
+        return drawn if tokens is None else tokens.gather(1, drawn[:, None]).squeeze(1)
+
+    def pick(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
+        if self.top_k is None and self.top_p is None:
+            return self._drawn(log_probs, uniforms)
+        tokens, mass = None, self.top_p or 1.0
+        if self.top_k is not None and asks_nothing(log_probs, self.top_k):
+            log_probs, tokens = top(log_probs, min(self.top_k, log_probs.shape[1]))
+        elif self.top_k is not None:
+            log_probs = only_top(log_probs, self.top_k)
+        drawn = drawn_by_rank(log_probs, self.temperature, mass, uniforms)
+        return drawn if tokens is None else tokens.gather(1, drawn[:, None]).squeeze(1)
+
+    def _drawn(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
+        """Columns, one for each row, as they stand side by side along [0, 1)."""
+        return _at(self._weights(log_probs).cumsum(dim=1, dtype=torch.float64), uniforms)
 
     def _nucleus(self, log_probs: Tensor, mass: float) -> tuple[Tensor, Tensor]:
         """Columns by falling probability, -inf where those before reach `mass` without it; and which they are."""
@@ -93,7 +116,40 @@ class Sampler:
         return best.masked_fill(mass_before >= needed[:, None], IMPOSSIBLE), columns
 
     def _weights(self, log_probs: Tensor) -> Tensor:
-        """p^(1/temperature), not normalised: 1 for the most probable column, so that no temperature makes all 0."""
-        log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
-        temperature = max(self.temperature, torch.finfo(torch.float32).tiny)
-        return ((log_probs - log_probs.amax(dim=1, keepdim=True)) / temperature).exp()
+        """p^(1/temperature), not normalised."""
+        return weights_of(log_probs, self.temperature)
+
+
+def weights_of(log_probs: Tensor, temperature: float) -> Tensor:
+    """p^(1/temperature), not normalised: 1 for the most probable column, so that no temperature makes all 0."""
+    log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
+    temperature = max(temperature, torch.finfo(torch.float32).tiny)
+    return ((log_probs - log_probs.amax(dim=1, keepdim=True)) / temperature).exp()
+
+
+def drawn_by_rank(log_probs: Tensor, temperature: float, mass: float, uniforms: Tensor) -> Tensor:
+    """One column for each row: a draw from p^(1/temperature), cut to the smallest set of the most probable columns that
+    has this mass. They stand along [0, 1) by falling probability; of equals, the first comes first.
+
+    On a GPU it has a kernel of its own, which need not sort.
+    """
+    if kernels.available(log_probs):
+        from seqloom.nn.kernels import nucleus
+
+        if log_probs.shape[1] <= nucleus.LONGEST:
+            return nucleus.drawn_by_rank(log_probs, temperature, mass, uniforms)
+    ranked, columns = log_probs.sort(dim=1, descending=True, stable=True)
+    weights = weights_of(ranked, temperature)
+    cumulative = weights.cumsum(dim=1, dtype=torch.float64)
+    before = pad(cumulative[:, :-1], (1, 0))
+    kept = weights.masked_fill(before >= mass * cumulative[:, -1:], 0.0)
+    drawn = _at(kept.cumsum(dim=1, dtype=torch.float64), uniforms)
+    drawn = drawn.masked_fill(ranked[:, 0].isnan(), 0)  # what is not a number stands first: it is to be found out
+    return columns.gather(1, drawn[:, None]).squeeze(1)
+
+
+def _at(cumulative: Tensor, uniforms: Tensor) -> Tensor:
+    """Where the sums of each row [rows, size] pass the share `uniforms` [rows] of all."""
+    points = uniforms.to(cumulative.device, non_blocking=True) * cumulative[:, -1]
+    drawn = torch.searchsorted(cumulative, points[:, None], right=True).squeeze(1)
+    return drawn.clamp(max=cumulative.shape[1] - 1)  # past the end only when no token is possible at all

@@ -21,11 +21,10 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     largest, but not to order them; rows whose last place is contested by equals are sorted as a whole. To ask whether
     there are any would make a GPU wait, which has a kernel of its own.
     """
-    if available(values):
+    if available(values) and asks_nothing(values, count):
         from seqloom.nn.kernels import largest as kernel
 
-        if values.shape[1] <= kernel.LONGEST and count <= kernel.MOST:
-            return kernel.largest(values, count)
+        return kernel.largest(values, count)
     if count == values.shape[1]:
         return _sorted(values, count)
     largest, places = _some_largest(values, count + 1)
@@ -36,6 +35,25 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if contested.any():
         best[contested], places[contested] = _sorted(values[contested], count)
     return best, places
+
+
+def asks_nothing(values: Tensor, count: int) -> bool:
+    """Whether `top` finds them without asking a GPU, and so without waiting for it: what is recorded must not."""
+    if not available(values):
+        return not values.is_cuda
+    from seqloom.nn.kernels import largest as kernel
+
+    return values.shape[1] <= kernel.LONGEST and count <= kernel.MOST
+
+
+def only_top(values: Tensor, count: int) -> Tensor:
+    """`values` [rows, size] where `top` finds them, -inf elsewhere; a GPU is asked nothing, however many there are."""
+    if count >= values.shape[1]:
+        return values
+    last = values.topk(count, dim=1).values[:, -1:]
+    equal = values == last
+    room = count - (values > last).sum(1, keepdim=True)  # for those that are equal to the last
+    return values.masked_fill((values < last) | (equal & (equal.cumsum(1) > room)), -torch.inf)
 
 
 def _sorted(values: Tensor, count: int) -> tuple[Tensor, Tensor]:

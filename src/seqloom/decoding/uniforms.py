@@ -15,14 +15,21 @@ def uniforms(seed: int | Sequence[int], sequences: Tensor, steps: Tensor) -> Ten
     The three integers go one after the other through the mixing function of SplitMix64 (Steele, Lea & Flood 2014).
     The 52 highest bits, and half a unit, keep the number away from 0 and 1.
     """
+    return uniforms_at(streams(seed, sequences), steps)
+
+
+def streams(seed: int | Sequence[int], sequences: Tensor) -> Tensor:
+    """What the numbers of each sequence are made of, whatever its step: int64, of the shape of `sequences`."""
     if isinstance(seed, int):
         seeds = torch.full_like(sequences, _signed(seed))
     else:
         seeds = torch.tensor([_signed(each) for each in seed], device=sequences.device)
-    bits = _mix(seeds)
-    bits = _mix(bits + sequences)
-    bits = _mix(bits + steps)
-    return (_shift(bits, 12).double() + 0.5) * 2.0**-52
+    return _mix(_mix(seeds) + sequences)
+
+
+def uniforms_at(streams: Tensor, steps: Tensor) -> Tensor:
+    """The numbers of some steps, of the shape that the two tensors broadcast to."""
+    return (_shift(_mix(streams + steps), 12).double() + 0.5) * 2.0**-52
 
 
 def _mix(numbers: Tensor) -> Tensor:
