@@ -10,7 +10,9 @@ import torch
 from seqloom.config import load_config
 from seqloom.decoding import Greedy, Limits, Sampler, beam_search, generate
 from seqloom.decoding.graphs import GraphSteps
+from seqloom.decoding.left_to_right import begin, recorded_writing, written_ahead
 from seqloom.decoding.rollout import Choosing, best, draw, rollout
+from seqloom.decoding.writing import Writing
 from seqloom.models.build import build_seq2seq
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.models.seq2seq import Seq2Seq, Source
@@ -206,3 +208,100 @@ def test_what_is_drawn_does_not_depend_on_when_steps_are_recorded() -> None:
     assert torch.equal(written[0], written[1])
     assert torch.equal(written[1], written[2])
     assert not torch.equal(rollout(recorded, model.start(9), words, 12).tokens, written[2])
+
+
+CHOOSERS = [
+    Greedy(),
+    Sampler(seed=3),
+    Sampler(top_p=0.8, seed=4),
+    Sampler(0.7, top_k=5, seed=5),
+    Sampler(1.5, top_k=4, top_p=0.9, seed=6),
+]
+PROMPTS = [[5, 6], [7], [8, 9, 10, 11, 4, 5]]
+
+
+@torch.no_grad()
+def check_writing(model: LanguageModel | Seq2Seq, limits: Limits, source: Source | None = None) -> None:
+    """Recorded and launched one by one, a model that writes by itself says the same."""
+    recorded = GraphSteps(model)
+    prompts = PROMPTS if source is None else [[]] * len(source.tokens)
+    for chooser in CHOOSERS:
+        writing, steps = recorded_writing(recorded, chooser, limits)
+        seed = getattr(chooser, "seed", 0)
+        expected, found = (
+            list(written_ahead(writing, each, begin(model, prompts, source, 2, None), seed, limits, None))
+            for each in (writing, steps)
+        )
+        assert len(found) == len(expected)
+        for said, other in zip(found, expected, strict=True):
+            assert said.rows.tolist() == other.rows.tolist()
+            assert said.tokens.tolist() == other.tokens.tolist()
+            assert said.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_recorded_writing_is_that_of_a_language_model(name: str) -> None:
+    check_writing(language_model(name).cuda(), Limits(90, 70))  # needs larger caches on its way
+
+
+@needs_gpu
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_recorded_writing_is_that_of_every_kind_of_positions(positions: str) -> None:
+    check_writing(language_model("transformer", positions).cuda(), Limits(40))
+
+
+@needs_gpu
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_recorded_writing_is_that_of_a_decoder(decoder: dict[str, Any]) -> None:
+    check_writing(translator(decoder).cuda(), Limits(20), sources(5))
+    if decoder.get("attention", {}).get("kind") != "none":
+        check_writing(translator(decoder, "pointer").cuda(), Limits(20), sources(5))
+
+
+@needs_gpu
+@pytest.mark.parametrize("chooser", CHOOSERS)
+def test_what_a_gpu_writes_is_what_the_processor_writes(chooser: Greedy | Sampler) -> None:
+    """The same seeds give the same texts; a draw next to a border may fall on its other side."""
+    model = language_model("gru")
+    prompts = PROMPTS * 30
+    expected = generate(model, prompts, chooser, Limits(60), samples=3)
+    found = generate(GraphSteps(model.cuda()), prompts, chooser, Limits(60), samples=3)
+    same = sum(each.tokens == other.tokens for each, other in zip(found, expected, strict=True))
+    assert same > 0.95 * len(expected)
+
+
+@needs_gpu
+def test_rows_dropped_on_a_gpu_leave_the_others_as_they_are() -> None:
+    model = language_model("transformer").cuda()
+    steps = GraphSteps(model)
+    prompts = [[5], [6], [7, 8]] * 100
+    for seed in (1, 2):
+        whole = generate(steps, prompts, Sampler(seed=seed), Limits(70))
+        assert len({len(each.tokens) for each in whole}) > 10
+        parts = [
+            generate(
+                steps, prompts[first : first + 20], Sampler(seed=seed), Limits(70), numbers=range(first, first + 20)
+            )
+            for first in range(0, 300, 20)
+        ]
+        flat = [each for part in parts for each in part]
+        assert sum(each.tokens == other.tokens for each, other in zip(whole, flat, strict=True)) > 285
+
+
+@needs_gpu
+def test_nothing_in_a_recorded_step_waits() -> None:
+    """Large vocabularies and many candidates too: torch stops at whatever makes the processor wait."""
+    model = language_model("gru").cuda()
+    for size, top_k in ((300, 100), (70_000, 100), (70_000, 20), (300, 20)):
+        log_probs = torch.randn(8, size, device="cuda").log_softmax(1)
+        for chooser in (Greedy(), Sampler(), Sampler(top_p=0.9), Sampler(top_k=top_k, top_p=0.9)):
+            writing = Writing(model, chooser, Limits(9, 5))
+            state = writing.start(8)
+            writing.choose(log_probs.clone(), state)
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                writing.choose(log_probs.clone(), state)
+                writing.begin_block(state)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")

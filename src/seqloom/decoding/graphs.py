@@ -15,6 +15,7 @@ this module does:
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +26,7 @@ from seqloom.decoding.protocol import StepModel
 from seqloom.nn.state import State
 
 ROOM = 64  # steps that caches grow by at least: every length of the caches needs its own recording
+VARIETIES = 4  # of a model, made of it to be recorded: each has recordings of its own
 KEPT = 32  # recordings, for each takes memory; the one that was not used for longest goes first
 FREE = 0.5  # of a GPU's memory; while more is free, all recordings are kept
 
@@ -46,7 +48,7 @@ class Recording:
     position: Tensor
     """That of the state, which is a tensor."""
     tokens: Tensor
-    """What the step reads, one token per row."""
+    """What the step reads, one token per row; of a model that keeps its last tokens in its state, those."""
     log_probs: Tensor
     """What it returns."""
     capacity: int
@@ -60,12 +62,17 @@ class Recording:
                 mine[name].copy_(tensor)
         self.position.fill_(state.position)
 
-    def replay(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+    def handed(self, position: int) -> State:
+        """The state that the recording holds, for the one who searches."""
+        mine = self.state
+        return State(dict(mine), position, mine.shared, mine.owners, mine.history)
+
+    def replay(self, tokens: Tensor) -> Tensor:
         """One step from the state that the recording holds: the one given to `take`, or left by the last replay."""
-        self.tokens.copy_(tokens)
+        if tokens.data_ptr() != self.tokens.data_ptr():
+            self.tokens.copy_(tokens)
         self.graph.replay()
-        after = self.state
-        return self.log_probs, State(dict(after), state.position + 1, after.shared, after.owners, after.history)
+        return self.log_probs
 
 
 class GraphSteps:
@@ -81,6 +88,15 @@ class GraphSteps:
         self._recordings: OrderedDict[Any, Recording] = OrderedDict()
         self._last: tuple[Recording, State] | None = None  # the latest step, and what came back from it
         self._pool = torch.cuda.graph_pool_handle()
+        self._varieties: OrderedDict[Hashable, GraphSteps] = OrderedDict()
+
+    def variety(self, key: Hashable, make: Callable[[RecordableModel], RecordableModel]) -> GraphSteps:
+        """The recorded steps of another model, that `make` makes of this one; the same ones for the same key."""
+        steps = self._varieties.pop(key, None) or GraphSteps(make(self.model))
+        self._varieties[key] = steps
+        if len(self._varieties) > VARIETIES:
+            self._varieties.popitem(last=False)
+        return steps
 
     def start(self, size: int, source: Any = None) -> State:
         """The state of `size` sequences before anything was read."""
@@ -91,7 +107,10 @@ class GraphSteps:
         return self.model.read(state, tokens)
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """Read one token per row, [batch]; return log p(next | all read so far) and the new state."""
+        """Read one token per row, [batch]; return log p(next | all read so far) and the new state.
+
+        A state that came from the last step is the recording's own: it comes back itself, one step further.
+        """
         position = int(state.position)
         # A search that neither reorders nor drops rows hands back the very state it got: its values are in place.
         recording = self._last[0] if self._last and self._last[1] is state else None
@@ -100,9 +119,11 @@ class GraphSteps:
             state = self.model.reserve(state, capacity)
             recording = self._recording(state, tokens, capacity)
             recording.take(state)
-        log_probs, after = recording.replay(state, tokens)
-        self._last = recording, after
-        return log_probs, after
+            state = recording.handed(position)
+            self._last = recording, state
+        log_probs = recording.replay(tokens)
+        state.position = position + 1
+        return log_probs, state
 
     def _recording(self, state: State, tokens: Tensor, capacity: int) -> Recording:
         shapes = tuple((name, tensor.shape) for name, tensor in _tensors(state).items())
@@ -115,7 +136,8 @@ class GraphSteps:
     def _record(self, state: State, tokens: Tensor, capacity: int) -> Recording:
         mine = state.map(torch.clone)
         position = mine.position = torch.tensor(state.position, device=tokens.device)
-        tokens = tokens.clone()
+        among = next((name for name, tensor in _tensors(state).items() if tensor is tokens), None)
+        tokens = tokens.clone() if among is None else _tensors(mine)[among]
         drawn = torch.cuda.get_rng_state()
         # What autocast has cast before would be recorded as a constant, and weights that are trained are none.
         torch.clear_autocast_cache()

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.limits import IMPOSSIBLE, Limits
-from seqloom.decoding.messages import Message, steps_behind
-from seqloom.decoding.prompts import Prompt, read_prompts
+from seqloom.decoding.messages import Message, steps_behind, worth_keeping
+from seqloom.decoding.prompts import Forced, Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.rows import steady
-from seqloom.decoding.sampling import Chooser
+from seqloom.decoding.sampling import Chooser, Greedy, Sampler
 from seqloom.decoding.top import refuse_nan
+from seqloom.decoding.uniforms import streams
+from seqloom.decoding.writing import BLOCK, Writing
 from seqloom.errors import ConfigError
+from seqloom.nn.state import State
 from seqloom.progress import watched
 from seqloom.text.special import EOS, UNK
+
+FIRST_BLOCK = 4  # steps that a GPU writes before the processor hears of any; later blocks are longer
 
 Ends = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 """(rows, tokens) of a step -> which of these rows end with what they have just said."""
@@ -91,18 +99,71 @@ def stream(
     if not prompts:
         return
     model = steady(model)
+    begun = begin(model, prompts, source, samples, numbers)
+    if isinstance(model, GraphSteps) and isinstance(chooser, Greedy | Sampler):
+        writing, steps = recorded_writing(model, chooser, limits)
+        seed = chooser.seed if isinstance(chooser, Sampler) else 0
+        yield from written_ahead(writing, steps, begun, seed, limits, ends)
+    else:
+        yield from written_step_by_step(model, begun, chooser, limits, ends)
+
+
+class Begun(NamedTuple):
+    """Sequences whose prompts were read, as far as all of them go."""
+
+    log_probs: Tensor
+    """[rows, vocabulary]: of what comes next."""
+    state: State
+    forced: Forced
+    sequences: Tensor
+    """[rows]: the number of each within the whole job; on the processor."""
+
+
+def begin(
+    model: StepModel, prompts: Sequence[Prompt], source: Any, samples: int, numbers: Sequence[int] | None
+) -> Begun:
+    """Read prompts, each once for all of its samples; arguments are those of `stream`."""
     log_probs, state, forced = read_prompts(model, prompts, source)
-    device = log_probs.device
     if samples > 1:
-        prompt_of_row = torch.arange(len(prompts), device=device).repeat_interleave(samples)
+        prompt_of_row = torch.arange(len(prompts), device=log_probs.device).repeat_interleave(samples)
         log_probs, state = log_probs.index_select(0, prompt_of_row), state.reorder(prompt_of_row)
         forced = forced.reorder(prompt_of_row)
+    job = np.arange(len(prompts)) if numbers is None else np.array(numbers)
+    sequences = torch.from_numpy((job[:, None] * samples + np.arange(samples)).flatten())
+    return Begun(log_probs, state, forced, sequences)
+
+
+def heard(
+    numbers: NDArray[np.generic[Any]],
+    rows: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    alive: NDArray[np.bool_],
+    limits: Limits,
+    ends: Ends | None,
+) -> tuple[NDArray[np.bool_], Emission | None]:
+    """What a step said, [2, rows] of tokens and log p: who of those `alive` goes on, and what to tell of it."""
+    tokens, log_probs = numbers
+    tokens = np.where(log_probs == IMPOSSIBLE, EOS, tokens).astype(np.int64)
+    said = alive & (lengths >= 0)
+    refuse_nan(np.isnan(log_probs[said]))
+    alive = alive & (tokens != EOS) & (lengths + 1 < limits.max_length)
+    if not said.any():
+        return alive, None
+    if ends is not None:
+        alive[said] &= ~ends(rows[said], tokens[said])
+    return alive, Emission(rows[said], tokens[said], log_probs[said])
+
+
+def written_step_by_step(
+    model: StepModel, begun: Begun, chooser: Chooser, limits: Limits, ends: Ends | None
+) -> Iterator[Emission]:
+    """Each step's tokens are chosen from its log-probabilities, and read by the next step."""
+    log_probs, state, forced, sequences = begun
+    device = log_probs.device
     # The book-keeping stays on the processor, and a GPU is never waited for: what was chosen comes in a message, which
     # the processor reads while the next step is under way.
     behind, messages = steps_behind(device), deque[tuple[NDArray[np.int64], Message]]()
-    rows = np.arange(len(prompts) * samples)
-    job = np.arange(len(prompts)) if numbers is None else np.array(numbers)
-    sequences = torch.from_numpy((job[:, None] * samples + np.arange(samples)).flatten())
+    rows = np.arange(len(sequences))
     begins = forced.counts.cpu().numpy()
     alive = np.ones(len(rows), bool)
     step = 0
@@ -119,15 +180,9 @@ def stream(
         dropping = False
         while messages and (len(messages) > behind or dropping or not (alive & goes_on).any()):
             then, message = messages.popleft()
-            tokens, token_log_probs = message.read()
-            tokens = np.where(token_log_probs == IMPOSSIBLE, EOS, tokens).astype(np.int64)
-            said = alive & (then >= 0)
-            refuse_nan(np.isnan(token_log_probs[said]))
-            alive = alive & (tokens != EOS) & (then + 1 < limits.max_length)
-            if said.any():
-                if ends is not None:
-                    alive[said] &= ~ends(rows[said], tokens[said])
-                yield Emission(rows[said], tokens[said], token_log_probs[said])
+            alive, emission = heard(message.read(), rows, then, alive, limits, ends)
+            if emission is not None:
+                yield emission
             dropping = bool(np.count_nonzero(alive & goes_on) <= len(rows) * 3 / 4)
         if not alive.any():
             return
@@ -139,3 +194,55 @@ def stream(
         # A row that ended but was not dropped yet reads <unk>, for <eos> is never read; nobody hears what it says.
         log_probs, state = model.step(state, chosen.masked_fill(chosen == EOS, UNK))
         step += 1
+
+
+def recorded_writing(model: GraphSteps, chooser: Greedy | Sampler, limits: Limits) -> tuple[Writing, GraphSteps]:
+    """The model as it writes by itself, and its steps, recorded. Seeds and longest lengths have the same recordings."""
+    picker = replace(chooser, seed=0) if isinstance(chooser, Sampler) else chooser
+    key = picker, limits.min_length, limits.unknown
+    steps = model.variety(key, lambda inner: Writing(inner, picker, limits))
+    assert isinstance(steps.model, Writing)
+    return steps.model, steps
+
+
+def written_ahead(
+    writing: Writing, steps: StepModel, begun: Begun, seed: int | Sequence[int], limits: Limits, ends: Ends | None
+) -> Iterator[Emission]:
+    """Blocks of steps that need nothing from the processor; `steps` are those of `writing`, perhaps recorded.
+
+    While the GPU writes a block, the processor hears of the block before it. A row that ended writes on until then, and
+    nobody hears of it. Blocks become longer: a first token comes early, and few are written behind a short text.
+    """
+    log_probs, device = begun.log_probs, begun.log_probs.device
+    state = writing.around(begun.state, begun.forced, streams(seed, begun.sequences.to(device)))
+    behind, messages = steps_behind(device), deque[tuple[NDArray[np.int64], NDArray[np.int64], Message]]()
+    rows, lengths = np.arange(len(begun.sequences)), -begun.forced.counts.cpu().numpy()
+    alive = np.ones(len(rows), bool)  # of all rows there were
+    block = FIRST_BLOCK
+    step = 0
+    while True:
+        # No step goes beyond the longest length of those that are left: a model may know no further place.
+        count = min(block, limits.max_length - int(lengths[alive[rows]].min()))
+        if count > 0:
+            writing.begin_block(state)
+            for _ in range(count):
+                _, state = steps.step(state, state["token"]) if step else writing.choose(log_probs, state)
+                step += 1
+            messages.append((rows, lengths, Message(state["written"][:, :count].clone())))
+            lengths = lengths + count
+            block = min(2 * block, BLOCK)
+        while messages and (len(messages) > behind or count <= 0):
+            listening, then, message = messages.popleft()
+            for written in message.read().transpose(1, 2, 0):
+                alive[listening], emission = heard(written, listening, then, alive[listening], limits, ends)
+                if emission is not None:
+                    yield emission
+                then = then + 1
+        going = alive[rows]
+        if not going.any():
+            return
+        room = worth_keeping(len(rows), int(going.sum()), device)
+        if room < len(rows):
+            kept = np.sort(np.argsort(~going, kind="stable")[:room])
+            state = state.reorder(torch.from_numpy(kept).to(device, non_blocking=True))
+            rows, lengths = rows[kept], lengths[kept]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 BEHIND = 1  # steps: the GPU computes the next one while the processor looks at the results of this one
+FEW = 32  # rows whose step takes a GPU no longer than one row's
 
 
 class Message:
@@ -42,3 +43,17 @@ def worth_dropping(rows: int, going: int, device: torch.device) -> bool:
     its own recording of the step (see `graphs`): there it pays once a quarter has ended.
     """
     return going < rows if device.type == "cpu" else rows - going >= rows / 4
+
+
+def worth_keeping(rows: int, going: int, device: torch.device) -> int:
+    """How many of some rows to keep while `going` of them go on, where steps are recorded with everything in them.
+
+    On a GPU, 2^k or 3 · 2^k, so that batches that end in their own ways have the same few recordings, and none are made
+    for what is small anyway: then some that ended are kept too. Each such number is at most 3/4 of the next.
+    """
+    if device.type == "cpu":
+        return going
+    room = FEW
+    while room < going:
+        room = room * 4 // 3 if room % 3 == 0 else room * 3 // 2
+    return room if room <= rows * 3 / 4 else rows
