@@ -13,6 +13,7 @@ from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.left_to_right import begin, recorded_writing, written_ahead
 from seqloom.decoding.rollout import Choosing, best, draw, rollout
 from seqloom.decoding.writing import Writing
+from seqloom.kinds.language import in_bf16, takes_bf16
 from seqloom.models.build import build_seq2seq
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.models.seq2seq import Seq2Seq, Source
@@ -158,6 +159,75 @@ def test_a_language_models_histories_follow_its_prompts() -> None:
     drawn = generate(model, prompts, Sampler(seed=3), Limits(12), samples=3)
     found = generate(Reserved(model), prompts, Sampler(seed=3), Limits(12), samples=3)
     assert [each.tokens for each in found] == [each.tokens for each in drawn]
+
+
+@torch.no_grad()
+def check_bf16(model: LanguageModel) -> None:
+    """Steps of a copy in bf16, as they are recorded, are near those of the model, and log-probabilities in float32."""
+    assert takes_bf16(model)
+    short = in_bf16(model)
+    assert next(model.parameters()).dtype == torch.float32
+    tokens = torch.randint(4, SIZE, (3, 40), generator=torch.Generator().manual_seed(1))
+    tokens[:, 0] = BOS
+    log_probs, state = model.read(model.start(3), tokens[:, :9])
+    found, other = short.read(short.start(3), tokens[:, :9])
+    for step in range(9, 40):
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, log_probs, atol=3e-2, rtol=0)
+        torch.testing.assert_close(found.exp().sum(1), torch.ones(3))  # they are rounded nowhere after the scores
+        log_probs, state = model.step(state, tokens[:, step])
+        other = short.reserve(other, 64)
+        other.position = torch.tensor(step)
+        found, other = short.step(other, tokens[:, step])
+        other.position = step + 1
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_a_language_model_writes_in_bf16(name: str) -> None:
+    check_bf16(language_model(name))
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_every_kind_of_positions_writes_in_bf16(positions: str) -> None:
+    check_bf16(language_model("transformer", positions))
+
+
+@pytest.mark.parametrize("output", ["class-softmax", "tree-softmax", "adaptive-softmax", "sampled-softmax"])
+def test_every_normalised_output_layer_writes_in_bf16(output: str) -> None:
+    small = ["model.embedding.size=8", "model.features.size=8", f"model.output.kind={output}"]
+    torch.manual_seed(0)
+    check_bf16(build_language_model(load_config("gru", small).model, SIZE).eval())  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+def test_an_average_in_bf16_forgets_nothing_of_a_long_text() -> None:
+    """A sum of a thousand in bf16 would stay as it is, whatever small number is added."""
+    model = language_model("average")
+    short = in_bf16(model)
+    tokens = torch.full((1, 3000), 5)
+    tokens[0, 1500:] = 9
+    expected, _ = model.read(model.start(1), tokens)
+    found, _ = short.read(short.start(1), tokens)
+    torch.testing.assert_close(found, expected, atol=3e-2, rtol=0)
+    _, state = short.read(short.start(1), tokens[:, :1500])
+    for _ in range(1500):
+        found, state = short.step(state, torch.tensor([9]))
+    torch.testing.assert_close(found, expected, atol=3e-2, rtol=0)
+
+
+def test_layers_that_others_wrote_are_not_shortened_unless_asked_for() -> None:
+    class Scaled(torch.nn.Linear):
+        pass
+
+    model = language_model("gru")
+    model.output.more = Scaled(2, 2)
+    assert not takes_bf16(model)
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_recorded_writing_in_bf16_is_that_which_is_not_recorded(name: str) -> None:
+    check_writing(in_bf16(language_model(name)).cuda(), Limits(40))
 
 
 @needs_gpu

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import seqloom
-from seqloom.errors import UserError
+from seqloom.errors import ConfigError, UserError
 from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.runs.evaluation import Evaluation
@@ -108,3 +108,19 @@ def test_an_evaluation_has_its_figures_by_name() -> None:
     assert copy.deepcopy(found) == found
     with pytest.raises(AttributeError, match=r"no figure 'token' .did you mean 'tokens'"):
         found.token  # noqa: B018
+
+
+def test_the_processor_writes_in_float32_and_says_so(model: Any, corpus_file: Path, tmp_path: Path) -> None:
+    small = {"model.embedding.size": 8, "model.features.size": 8, "training.steps": 2, "text.min_count": 1}
+    data = {"train": corpus_file, "unit": "line", "valid_fraction": 0.2, "batch_size": 2, "length": 8}
+    settings = {"data": data, **small}
+    neural = seqloom.train("gru", settings, tmp_path / "run", report=False)
+    for run in (model, neural):
+        usual = run.generate(["the"], max_length=9)
+        assert run.generate(["the"], max_length=9, precision="float32") == usual
+        with pytest.raises(UserError, match="bf16"):
+            run.generate(["the"], precision="bf16")
+        with pytest.raises(UserError, match=r"fused write in float32"):
+            run.generate(["the"], fuse=[(run, 0.5)], precision="bf16")
+    with pytest.raises(ConfigError, match=r"precision must be one of auto, float32, bf16, not 'half'"):
+        neural.generate(["the"], precision="half")

@@ -115,6 +115,10 @@ def generate(
         typer.Option(metavar="OTHER:WEIGHT", help="Sort results by log_prob + WEIGHT x log p of this run; repeatable."),
     ] = [],  # noqa: B006
     batch_size: Annotated[int, typer.Option(min=1, max=COUNTED, help="Lines decoded together.")] = 512,
+    precision: Annotated[
+        Literal["auto", "float32", "bf16"],
+        typer.Option(help="Language models: what they compute in; auto is bf16 on a GPU, and float32 elsewhere."),
+    ] = "auto",
     engine: Annotated[
         Literal["seqloom", "ctranslate2"], typer.Option(help="Transformers: what decodes; see seqloom export.")
     ] = "seqloom",
@@ -178,6 +182,7 @@ def generate(
         seed,
         unknown,
         replace_unknown,
+        precision,
     )
     model = load(run, device)
     alike = Continues if isinstance(model, Continues) else Generates

@@ -163,6 +163,7 @@ def _options(decoding: Decoding, limits: Limits) -> dict[str, Any]:
         "strategy": (decoding.strategy == "exhaustive", decoding.strategy),
         "coverage_penalty": (decoding.coverage_penalty != 0, decoding.coverage_penalty),
         "replace_unknown": (decoding.replace_unknown, decoding.replace_unknown),
+        "precision": (decoding.precision == "bf16", decoding.precision),
     }
     for name, (asked, value) in lacking.items():
         if asked:

@@ -146,7 +146,8 @@ class TrainedTextVae(TrainedLanguageModel, DrawsBetweenSentences):
         numbers = range(first * each, (first + len(prompts)) * each)
         encoded = [self.tokenizer.encode(prompt) for prompt in prompts for _ in range(each)]
         one = replace(decoding, n_best=decoding.n_best // each)
-        written = self._written(encoded, self.prior(numbers, decoding.seed), one, numbers, self.fused(fuse))
+        steps = self.fused(fuse, decoding.precision)
+        written = self._written(encoded, self.prior(numbers, decoding.seed), one, numbers, steps)
         together = (written[row : row + each] for row in range(0, len(written), each))
         rows = [[text for several in group for text in several] for group in together]
         return reranked(prompts, rows, rerank) if rerank else rows

@@ -10,6 +10,7 @@ from seqloom.nn.attention import attend
 from seqloom.nn.cache import extend, reserve, valid
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.linear import Linear
+from seqloom.nn.output.base import exact
 from seqloom.nn.state import State, by_row, places_from
 
 
@@ -26,13 +27,13 @@ class Average(FeatureLayer):
         self.output_size = input_size
 
     def start(self, size: int, like: Tensor) -> State:
-        return State({"sum": like.new_zeros(size, self.output_size)})
+        return State({"sum": exact(like.new_zeros(size, self.output_size))})
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         end = state.position + inputs.size(1)
-        sums = inputs.cumsum(1) + state["sum"].unsqueeze(1)
-        counts = 1 + places_from(state.position, inputs.size(1), inputs.device, inputs.dtype)
-        return sums / counts.unsqueeze(-1), State({"sum": sums[:, -1]}, end)
+        sums = exact(inputs).cumsum(1) + state["sum"].unsqueeze(1)  # a short type would soon forget what is added
+        counts = 1 + places_from(state.position, inputs.size(1), inputs.device, sums.dtype)
+        return (sums / counts.unsqueeze(-1)).to(inputs.dtype), State({"sum": sums[:, -1]}, end)
 
 
 class AttentionAverage(FeatureLayer):

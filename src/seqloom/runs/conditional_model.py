@@ -18,6 +18,7 @@ from seqloom.data.ragged import Ragged, padded
 from seqloom.decoding import Hypothesis, Limits
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
+from seqloom.errors import UserError
 from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.network_likelihood import target_likelihood
@@ -68,6 +69,10 @@ class Search:
     """The number of the first source within a longer job; samples depend on it."""
     looks: bool
     """Whether to find out where the model looked."""
+
+    def __post_init__(self) -> None:
+        if self.decoding.precision == "bf16":
+            raise UserError("models of texts given something else write in float32: leave the precision out")
 
     def drafts(self, numbers: Numbers, limits: Limits) -> list[list[Draft]]:
         """For each source of a batch its drafts, best first: `n_best`, or all of the beam where the penalty for places

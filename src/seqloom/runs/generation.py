@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seqloom import decoding
 from seqloom.decoding import Limits
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from seqloom.decoding.protocol import StepModel
 
 Strategy = Literal["greedy", "beam", "sample", "exhaustive"]
+Precision = Literal["auto", "float32", "bf16"]
 MAX_LENGTH = 100
 BEAM = 5
 SAMPLE_LENGTH = 40  # tokens of a sample that is taken while a model is trained
@@ -60,6 +61,9 @@ class Decoding:
     """Whether `<unk>` may be written."""
     replace_unknown: bool = False
     """With a source: where the model would write `<unk>`, write the word of the source it looked at most."""
+    precision: Precision = "auto"
+    """What a language model computes in while it writes: on a GPU bf16, which is faster, unless float32 is asked for;
+    elsewhere, and with other models, float32. Texts of the two differ, as they do between machines, a little more."""
 
     def __post_init__(self) -> None:
         if self.temperature == 0 and self.strategy in (None, "sample"):
@@ -72,6 +76,8 @@ class Decoding:
             )
         if self.strategy is None and (self.beam is not None or samples):
             object.__setattr__(self, "strategy", "sample" if samples else "beam")
+        if self.precision not in get_args(Precision):
+            raise ConfigError(f"precision must be one of {', '.join(get_args(Precision))}, not {self.precision!r}")
         if not math.isfinite(self.coverage_penalty):
             raise ConfigError(f"coverage_penalty must be a finite number, not {self.coverage_penalty}")
         if not self.length_penalty >= 0:

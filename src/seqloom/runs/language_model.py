@@ -23,7 +23,7 @@ from seqloom.reports.html import Markup, samples_section
 from seqloom.runs import generation
 from seqloom.runs.assets import Assets
 from seqloom.runs.capabilities import Continues, Scores, WritesStepwise
-from seqloom.runs.generation import Beginning, Decoding, Generated, check_same_tokens, text_after
+from seqloom.runs.generation import Beginning, Decoding, Generated, Precision, check_same_tokens, text_after
 from seqloom.runs.kind import Report
 from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.shots import TEMPLATE, Shot, answers
@@ -224,7 +224,7 @@ class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
         prompts = listed(prompts)
         encoded = [self.tokenizer.encode(prompt) for prompt in prompts]
         numbers = range(first, first + len(encoded))
-        hypotheses = decoding.run(self.fused(fuse), encoded, numbers, decoding.limits())
+        hypotheses = decoding.run(self.fused(fuse, decoding.precision), encoded, numbers, decoding.limits())
         pairs = zip(encoded, hypotheses, strict=True)
         results = [[self.continuation(prompt, hypothesis) for hypothesis in row] for prompt, row in pairs]
         return reranked(prompts, results, rerank) if rerank else results
@@ -272,7 +272,8 @@ class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
         encoded = self.tokenizer.encode(prompt)
         text = Unfolding(self.tokenizer, encoded)
         source = self.sources(range(1), decoding.seed)
-        for said in stream(self.fused(fuse), [encoded], decoding.chooser(), decoding.limits(), source):
+        model = self.fused(fuse, decoding.precision)
+        for said in stream(model, [encoded], decoding.chooser(), decoding.limits(), source):
             if piece := text.add(said.tokens.tolist()):
                 yield piece
         yield text.end()
@@ -281,13 +282,23 @@ class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
         """What texts of these numbers within a job are conditioned on; nothing here."""
         return None
 
-    def fused(self, others: Sequence[Weighted]) -> StepModel:
-        """The model together with others, each with its weight."""
+    def fused(self, others: Sequence[Weighted], precision: Precision = "auto") -> StepModel:
+        """The model together with others, each with its weight; alone, it may compute in another precision."""
         from seqloom.decoding.fusion import Fusion
 
         for other, _ in others:
             self.check_same_tokens(other)
-        return Fusion(self.model, [(other.model, weight) for other, weight in others]) if others else self.steps
+        if not others:
+            return self.steps_in(precision)
+        if precision == "bf16":
+            raise UserError("models that are fused write in float32: leave the precision out")
+        return Fusion(self.model, [(other.model, weight) for other, weight in others])
+
+    def steps_in(self, precision: Precision) -> StepModel:
+        """The model as searches use it, in a precision."""
+        if precision == "bf16":
+            raise UserError(f"{self.path} does not write in bf16: neural language models do, on a GPU")
+        return self.steps
 
     @cached_property
     def steps(self) -> StepModel:

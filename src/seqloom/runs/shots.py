@@ -101,7 +101,8 @@ def answers(
     ends = _Ends(form, [Unfolding(model.tokenizer, prompt) for prompt in prompts for _ in range(decoding.n_best)])
     numbers = list(range(first, first + len(prompts)))
     source = model.sources(numbers, decoding.seed)
-    written = generate(model.fused(fuse), prompts, decoding.chooser(), limits, source, decoding.n_best, numbers, ends)
+    steps = model.fused(fuse, decoding.precision)
+    written = generate(steps, prompts, decoding.chooser(), limits, source, decoding.n_best, numbers, ends)
     rows = iter(written)
     texts = [[model.continuation(prompt, next(rows)) for _ in range(decoding.n_best)] for prompt in prompts]
     return [[replace(text, text=form.output(text.text)[0]) for text in row] for row in texts]

@@ -88,4 +88,4 @@ def _weight(rows: int, columns: int) -> nn.Parameter:
 def _linear(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Products of the weights' own type, under autocast too."""
     with torch.autocast(features.device.type, enabled=False):
-        return linear(exact(features), weight, bias)
+        return exact(linear(features.to(weight.dtype), weight, bias))
