@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from seqloom.decoding import graphs
 from seqloom.nn.state import State
 from seqloom.text.special import BOS, EOS, PAD
 
@@ -33,6 +35,9 @@ class TableModel:
         self.rows_stepped.append(len(tokens))
         return self._advance(state, tokens)
 
+    def reserve(self, state: State, steps: int) -> State:
+        return state
+
     def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         assert tokens.shape[1] >= 1
         self.lengths_read.append(tokens.shape[1])
@@ -49,6 +54,30 @@ class TableModel:
         state["used"].fill_(True)
         log_probs = self.table[tuple(window.T)]
         return log_probs, State({"window": window, "used": torch.zeros_like(state["used"])}, state.position + 1)
+
+
+class ByHand(graphs.GraphSteps):
+    """What a GPU's steps are where nothing can be recorded: a replay does again what would have been recorded, on the
+    recording's own tensors."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.rows_stepped: list[int] = []
+
+    def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        self.rows_stepped.append(len(tokens))
+        return super().step(state, tokens)
+
+    def _record(self, state: State, tokens: Tensor, capacity: int) -> graphs.Recording:
+        log_probs = self._advance(*graphs._copied(state, tokens)).clone()
+        own = mine, position, tokens = graphs._copied(state, tokens)
+        graph = SimpleNamespace(replay=lambda: log_probs.copy_(self._advance(*own)))
+        return graphs.Recording(graph, mine, position, tokens, log_probs, capacity)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def by_hand() -> type[ByHand]:
+    return ByHand
 
 
 @pytest.fixture(scope="session")

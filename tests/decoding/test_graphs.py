@@ -291,9 +291,11 @@ PROMPTS = [[5, 6], [7], [8, 9, 10, 11, 4, 5]]
 
 
 @torch.no_grad()
-def check_writing(model: LanguageModel | Seq2Seq, limits: Limits, source: Source | None = None) -> None:
+def check_writing(
+    model: LanguageModel | Seq2Seq, limits: Limits, source: Source | None = None, record: Any = GraphSteps
+) -> None:
     """Recorded and launched one by one, a model that writes by itself says the same."""
-    recorded = GraphSteps(model)
+    recorded = record(model)
     prompts = PROMPTS if source is None else [[]] * len(source.tokens)
     for chooser in CHOOSERS:
         writing, steps = recorded_writing(recorded, chooser, limits)
@@ -307,6 +309,43 @@ def check_writing(model: LanguageModel | Seq2Seq, limits: Limits, source: Source
             assert said.rows.tolist() == other.rows.tolist()
             assert said.tokens.tolist() == other.tokens.tolist()
             assert said.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_steps_done_by_hand_write_what_a_language_model_writes(name: str, by_hand: Any) -> None:
+    model = language_model(name)
+    check_writing(model, Limits(90, 70), record=by_hand)
+    for chooser in CHOOSERS:
+        expected = generate(model, PROMPTS, chooser, Limits(40), samples=3)
+        found = generate(by_hand(model), PROMPTS, chooser, Limits(40), samples=3)
+        assert [each.tokens for each in found] == [each.tokens for each in expected]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_steps_done_by_hand_write_what_a_decoder_writes(decoder: dict[str, Any], by_hand: Any) -> None:
+    model = translator(decoder)
+    check_writing(model, Limits(20), sources(5), by_hand)
+    if decoder.get("attention", {}).get("kind") != "none":
+        check_writing(translator(decoder, "pointer"), Limits(20), sources(5), by_hand)
+    for chooser in CHOOSERS:
+        expected = generate(model, [[]] * 5, chooser, Limits(30), sources(5), samples=2)
+        found = generate(by_hand(model), [[]] * 5, chooser, Limits(30), sources(5), samples=2)
+        assert [each.tokens for each in found] == [each.tokens for each in expected]
+
+
+def test_steps_done_by_hand_search_alike_and_choose_as_rollouts_do(by_hand: Any) -> None:
+    """The state that is handed back is the recording's own; a search reorders it, and a rollout hands it back."""
+    for decoder in DECODERS:
+        model = translator(decoder)
+        expected = beam_search(model, [[]] * 5, 3, Limits(20), source=sources(5))
+        found = beam_search(by_hand(model), [[]] * 5, 3, Limits(20), source=sources(5))
+        assert [each[0].tokens for each in found] == [each[0].tokens for each in expected]
+        choosing, words = Choosing(model, best), torch.full((5, 1), BOS)
+        with torch.no_grad():
+            written, other = (
+                rollout(each, model.start(5, sources(5)), words, 70) for each in (choosing, by_hand(choosing))
+            )
+        assert torch.equal(written.tokens, other.tokens)
 
 
 @needs_gpu

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.decoding import Greedy, Limits, Sampler, generate, left_to_right, stream
-from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.left_to_right import Emission, begin, written_ahead
 from seqloom.decoding.messages import FEW, worth_keeping
 from seqloom.decoding.writing import BLOCK, Writing
 from seqloom.errors import SeqloomError
-from seqloom.nn.state import State
 from seqloom.text.special import BOS, EOS, PAD, UNK
 
 PROMPTS = [[4, 5, 4], [], [5], [4, 4, 5, 5, 4, 5], [0, 5]]
@@ -30,20 +27,6 @@ CHOOSERS = [
     Sampler(top_p=0.7, seed=5),
     Sampler(temperature=1.5, top_k=3, top_p=0.9, seed=8),
 ]
-
-
-class Unrecorded(GraphSteps):
-    """What a GPU's steps are where nothing can be recorded: each is launched by itself."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.vocabulary_size = model, model.vocabulary_size
-        self.varieties: OrderedDict[Any, Unrecorded] = OrderedDict()
-
-    def variety(self, key: Any, make: Callable[[Any], Any]) -> Unrecorded:
-        return self.varieties.setdefault(key, Unrecorded(make(self.model)))
-
-    def step(self, state: State, tokens: torch.Tensor) -> tuple[torch.Tensor, State]:
-        return self.model.step(state, tokens)
 
 
 def as_lists(emissions: Iterator[Emission]) -> list[tuple[list[int], list[int], list[float]]]:
@@ -79,15 +62,15 @@ def behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize("limits", [Limits(1), Limits(40, 1), Limits(50, 12, unknown=False), Limits(33, 33)])
 def test_a_model_that_writes_by_itself_says_step_by_step_what_the_loop_says(
-    random_model, behind, chooser, samples, limits
+    by_hand, random_model, behind, chooser, samples, limits
 ) -> None:
     for ends in (None, five_threes):
         expected = stream(random_model(1), PROMPTS, chooser, limits, samples=samples, ends=ends and ends({}))
         expected = as_lists(expected)  # the loop hears at once
-        model = Unrecorded(random_model(1))
+        model = by_hand(random_model(1))
         found = as_lists(stream(model, PROMPTS, chooser, limits, samples=samples, ends=ends and ends({})))
         assert_same(found, expected)
-        assert model.varieties  # it was not the loop
+        assert model._varieties  # it was not the loop
 
 
 @given(
@@ -96,7 +79,7 @@ def test_a_model_that_writes_by_itself_says_step_by_step_what_the_loop_says(
     st.data(),
 )
 @settings(max_examples=150, deadline=None)
-def test_it_does_so_for_prompts_lengths_and_choices_of_all_kinds(random_model, prompts, longest, data) -> None:
+def test_it_does_so_for_prompts_lengths_and_choices_of_all_kinds(by_hand, random_model, prompts, longest, data) -> None:
     limits = Limits(longest, data.draw(st.integers(0, longest)), data.draw(st.booleans()))
     temperature = data.draw(st.sampled_from([0.3, 1.0, 2.0]))
     top_k, top_p = data.draw(st.sampled_from([None, 1, 2, 4, 9])), data.draw(st.sampled_from([None, 0.2, 0.8, 1.0]))
@@ -105,59 +88,62 @@ def test_it_does_so_for_prompts_lengths_and_choices_of_all_kinds(random_model, p
     numbers = range(first, first + len(prompts))
     model = random_model(data.draw(st.integers(0, 9)), order=2)
     expected = generate(model, prompts, chooser, limits, None, samples, numbers)
-    found = generate(Unrecorded(model), prompts, chooser, limits, None, samples, numbers)
+    found = generate(by_hand(model), prompts, chooser, limits, None, samples, numbers)
     assert [each.tokens for each in found] == [each.tokens for each in expected]
     assert [each.log_prob for each in found] == pytest.approx([each.log_prob for each in expected], abs=1e-5)
 
 
-def test_rows_with_seeds_of_their_own_keep_them_when_others_are_dropped(random_model) -> None:
+def test_rows_with_seeds_of_their_own_keep_them_when_others_are_dropped(by_hand, random_model) -> None:
     seeds = (11, 2**63 + 5, 7, 7, 3)
-    found = generate(Unrecorded(random_model(2)), PROMPTS, Sampler(seed=seeds), Limits(30))
+    found = generate(by_hand(random_model(2)), PROMPTS, Sampler(seed=seeds), Limits(30))
     for number, (prompt, seed) in enumerate(zip(PROMPTS, seeds, strict=True)):
         alone = generate(random_model(2), [prompt], Sampler(seed=seed), Limits(30), numbers=[number])
         assert found[number].tokens == alone[0].tokens
 
 
-def test_seeds_and_longest_lengths_have_the_same_recordings(random_model) -> None:
-    model = Unrecorded(random_model(3))
+def test_seeds_and_longest_lengths_have_the_same_recordings(by_hand, random_model) -> None:
+    model = by_hand(random_model(3))
     for seed, longest in ((0, 3), (1, 3), (1, 9)):
         generate(model, PROMPTS, Sampler(top_p=0.5, seed=seed), Limits(longest))
-    assert len(model.varieties) == 1
+    assert len(model._varieties) == 1
     generate(model, PROMPTS, Sampler(top_p=0.6), Limits(9))
-    assert len(model.varieties) == 2
+    assert len(model._varieties) == 2
 
 
 @pytest.mark.parametrize("chooser", CHOOSERS)
-def test_a_row_with_nothing_possible_ends_at_probability_zero(table_model, behind, chooser) -> None:
+def test_a_row_with_nothing_possible_ends_at_probability_zero(by_hand, table_model, behind, chooser) -> None:
     table = torch.full((6, 6), -torch.inf)
     table[BOS, 4] = table[4, 5] = 0.0
-    found = generate(Unrecorded(table_model(table)), [[], [4]], chooser, Limits(25))
+    found = generate(by_hand(table_model(table)), [[], [4]], chooser, Limits(25))
     assert [each.tokens for each in found] == [(4, 5, EOS), (5, EOS)]
     assert [each.log_prob for each in found] == [-np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("chooser", CHOOSERS)
-def test_a_diverged_model_is_refused(table_model, behind, chooser) -> None:
+def test_a_diverged_model_is_refused(by_hand, table_model, behind, chooser) -> None:
     table = torch.full((6, 6), torch.nan)
     table[BOS] = torch.tensor([0.1, 0, 0, 0, 0.5, 0.4]).log()
     for limits in (Limits(9), Limits(9, 3, unknown=False)):
         with pytest.raises(SeqloomError, match="NaN"):
-            generate(Unrecorded(table_model(table)), [[], [5]], chooser, limits)
+            generate(by_hand(table_model(table)), [[], [5]], chooser, limits)
 
 
-def test_no_place_is_read_that_the_loop_would_not_read(random_model, behind) -> None:
+def test_no_place_is_read_that_the_loop_would_not_read(by_hand, random_model, behind) -> None:
     """A model may know no place beyond the longest length."""
-    model = random_model(4)
-    generate(Unrecorded(model), [[4, 5], [5, 5, 4, 4, 4]], Greedy(), Limits(40, 40))
-    assert len(model.rows_stepped) == 3 + 40 - 1  # the rest of the long prompt, then all but the last token
+    model = by_hand(random_model(4))
+    generate(model, [[4, 5], [5, 5, 4, 4, 4]], Greedy(), Limits(40, 40))
+    (steps,) = model._varieties.values()
+    assert len(steps.rows_stepped) == 3 + 40 - 1  # the rest of the long prompt, then all but the last token
 
 
-def test_rows_that_ended_are_dropped_between_blocks(random_model) -> None:
-    model = random_model(5)
-    hypotheses = generate(Unrecorded(model), [[]] * 64, Sampler(), Limits(50))
+def test_rows_that_ended_are_dropped_between_blocks(by_hand, random_model) -> None:
+    model = by_hand(random_model(5))
+    hypotheses = generate(model, [[]] * 64, Sampler(), Limits(50))
+    (steps,) = model._varieties.values()
+    assert len(steps.rows_stepped) > 4 + 8
     lengths = [len(hypothesis.tokens) for hypothesis in hypotheses]
     borders = {4, 4 + 8, *range(4 + 8 + BLOCK, 60, BLOCK)}  # the first blocks are shorter
-    for step, rows in enumerate(model.rows_stepped, start=1):
+    for step, rows in enumerate(steps.rows_stepped, start=1):
         since = max((border for border in borders if border <= step), default=0)
         assert rows == sum(length > since for length in lengths)
 

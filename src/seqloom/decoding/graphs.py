@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -87,12 +87,12 @@ class GraphSteps:
         self.vocabulary_size = model.vocabulary_size
         self._recordings: OrderedDict[Any, Recording] = OrderedDict()
         self._last: tuple[Recording, State] | None = None  # the latest step, and what came back from it
-        self._pool = torch.cuda.graph_pool_handle()
+        self._pool: Any = None  # of the memory that recordings take, from the first one on
         self._varieties: OrderedDict[Hashable, GraphSteps] = OrderedDict()
 
     def variety(self, key: Hashable, make: Callable[[RecordableModel], RecordableModel]) -> GraphSteps:
         """The recorded steps of another model, that `make` makes of this one; the same ones for the same key."""
-        steps = self._varieties.pop(key, None) or GraphSteps(make(self.model))
+        steps = self._varieties.pop(key, None) or type(self)(make(self.model))
         self._varieties[key] = steps
         if len(self._varieties) > VARIETIES:
             self._varieties.popitem(last=False)
@@ -128,16 +128,15 @@ class GraphSteps:
     def _recording(self, state: State, tokens: Tensor, capacity: int) -> Recording:
         shapes = tuple((name, tensor.shape) for name, tensor in _tensors(state).items())
         recording = self._recordings.pop(shapes, None) or self._record(state, tokens, capacity)
+        if recording.capacity < capacity:  # there is room for more in tensors of the same shapes: nothing grows
+            recording = replace(recording, capacity=capacity)
         self._recordings[shapes] = recording  # taken out and put back: the one used last stands last
         if len(self._recordings) > KEPT and not _has_room(tokens.device):
             self._recordings.popitem(last=False)
         return recording
 
     def _record(self, state: State, tokens: Tensor, capacity: int) -> Recording:
-        mine = state.map(torch.clone)
-        position = mine.position = torch.tensor(state.position, device=tokens.device)
-        among = next((name for name, tensor in _tensors(state).items() if tensor is tokens), None)
-        tokens = tokens.clone() if among is None else _tensors(mine)[among]
+        mine, position, tokens = _copied(state, tokens)
         drawn = torch.cuda.get_rng_state()
         # What autocast has cast before would be recorded as a constant, and weights that are trained are none.
         torch.clear_autocast_cache()
@@ -148,16 +147,29 @@ class GraphSteps:
         torch.cuda.current_stream().wait_stream(aside)
         torch.clear_autocast_cache()
         graph = torch.cuda.CUDAGraph()
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
         with torch.cuda.graph(graph, pool=self._pool):
-            log_probs, after = self.model.read(mine, tokens[:, None])
-            # The copies are recorded too: at the end of the graph the new state stands where the next replay reads it.
-            for name, tensor in after.items():
-                if tensor.data_ptr() != mine[name].data_ptr():
-                    mine[name].copy_(tensor)
-            position.add_(1)
+            log_probs = self._advance(mine, position, tokens)
         torch.clear_autocast_cache()  # of what belongs to the recording
         torch.cuda.set_rng_state(drawn)  # what is drawn must not depend on when a step is recorded
         return Recording(graph, mine, position, tokens, log_probs, capacity)
+
+    def _advance(self, mine: State, position: Tensor, tokens: Tensor) -> Tensor:
+        """The step as it is recorded: it leaves the new state where it found the old one, for the next replay."""
+        log_probs, after = self.model.read(mine, tokens[:, None])
+        for name, tensor in after.items():
+            if tensor.data_ptr() != mine[name].data_ptr():
+                mine[name].copy_(tensor)
+        position.add_(1)
+        return log_probs
+
+
+def _copied(state: State, tokens: Tensor) -> tuple[State, Tensor, Tensor]:
+    """A state of a recording's own, its position as a tensor, and the tokens: where they are in the state, in it."""
+    mine = state.map(torch.clone)
+    position = mine.position = torch.tensor(state.position, device=tokens.device)
+    among = next((name for name, tensor in _tensors(state).items() if tensor is tokens), None)
+    return mine, position, tokens.clone() if among is None else _tensors(mine)[among]
 
 
 def _has_room(device: torch.device) -> bool:
