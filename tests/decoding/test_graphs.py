@@ -377,7 +377,7 @@ def test_what_a_gpu_writes_is_what_the_processor_writes(chooser: Greedy | Sample
     expected = generate(model, prompts, chooser, Limits(60), samples=3)
     found = generate(GraphSteps(model.cuda()), prompts, chooser, Limits(60), samples=3)
     same = sum(each.tokens == other.tokens for each, other in zip(found, expected, strict=True))
-    assert same > 0.95 * len(expected)
+    assert same > 0.9 * len(expected)
 
 
 @needs_gpu
