@@ -18,6 +18,7 @@ from seqloom.config.schema.objectives import LikelihoodObjective
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.data.windows import random_windows
 from seqloom.decoding import Limits, Sampler, generate
+from seqloom.decoding.graphs import GraphSteps
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.training import MaximumLikelihood, Processes, Trainer
@@ -84,10 +85,18 @@ class Bench:
 
     def training(self, variant: Variant) -> Pair:
         """One optimiser step: batch, forward, backward, clipping, AdamW."""
-        trainer = self._trainer(variant)
-        plain = PlainTraining(self._peer_model(variant), self.tokens, self.sizes, variant.half, self.device)
-        tokens = self.sizes.batch * self.sizes.length
-        return self._compare(trainer._optimise, plain.step, tokens)  # what `fit` does between two log lines
+        return self._compare(self.step(variant), self.peer_step(variant), self.sizes.batch * self.sizes.length)
+
+    def step(self, variant: Variant) -> Call:
+        """Ours: what `fit` does between two log lines."""
+        if variant.compiled:
+            torch._dynamo.reset()  # or the variants before count against its limit of recompilations
+        return self._trainer(variant)._optimise
+
+    def peer_step(self, variant: Variant) -> Call:
+        """The peer's; compiled with its loss as a whole, as ours is."""
+        model = PlainModel(self.text.vocabulary, self.sizes.size, build_peer(variant.kind, self.sizes))
+        return PlainTraining(model, self.tokens, self.sizes, variant.half, self.device, variant.compiled).step
 
     def _trainer(self, variant: Variant) -> Trainer:
         config = TrainingConfig(steps=1, precision=variant.precision, compile=variant.compiled)
@@ -127,14 +136,20 @@ class Bench:
 
     def generation(self, variant: Variant) -> Pair:
         """Sampling `rows` sequences of `generated` tokens from the start."""
-        rows, length = self.sizes.rows, self.sizes.generated
-        ours, peer = endless(self._model(variant).to(self.device)), self._peer_model(variant).to(self.device).eval()
-        first = torch.full((rows, 1), BOS, device=self.device)
-        return self._compare(
-            lambda: generate(ours, [[]] * rows, Sampler(), Limits(max_length=length)),
-            lambda: peer.generate(first, length),
-            rows * length,
-        )
+        return self._compare(self.writing(variant), self.peer_writing(variant), self.sizes.rows * self.sizes.generated)
+
+    def writing(self, variant: Variant) -> Call:
+        """Ours: on a GPU, steps are recorded and replayed, as a run's are."""
+        rows, limits = self.sizes.rows, Limits(max_length=self.sizes.generated)
+        model = endless(self._model(variant).to(self.device))
+        steps = GraphSteps(model) if self.device.type == "cuda" else model
+        return lambda: generate(steps, [[]] * rows, Sampler(), limits)
+
+    def peer_writing(self, variant: Variant) -> Call:
+        """The peer's."""
+        model = PlainModel(self.text.vocabulary, self.sizes.size, build_peer(variant.kind, self.sizes))
+        peer, first = model.to(self.device).eval(), torch.full((self.sizes.rows, 1), BOS, device=self.device)
+        return lambda: peer.generate(first, self.sizes.generated)
 
     @torch.no_grad()
     def step_growth(self, variant: Variant) -> float:
@@ -168,9 +183,6 @@ class Bench:
             for layer in peer.encoder.layers:
                 layer.compile()
         return peer
-
-    def _peer_model(self, variant: Variant) -> PlainModel:
-        return PlainModel(self.text.vocabulary, self.sizes.size, self._peer(variant))
 
     def _compare(self, ours: Call, peer: Call, tokens: int) -> Pair:
         return Pair(*alternate([(ours, tokens), (peer, tokens)], self.effort, self.device))

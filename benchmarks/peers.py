@@ -207,9 +207,19 @@ class PlainModel(nn.Module):
 class PlainTraining:
     """A training loop as a tutorial has it, with the same optimiser and clipping as seqloom's."""
 
-    def __init__(self, model: PlainModel, tokens: Tensor, sizes: Sizes, half: bool, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        tokens: Tensor,
+        sizes: Sizes,
+        half: bool,
+        device: torch.device,
+        compiled: bool = False,
+    ) -> None:
+        """model: from tokens [batch, time] to scores [batch, time, vocabulary]."""
         self.model, self.tokens, self.sizes = model.to(device).train(), tokens.to(device), sizes
         self.device, self.half = device, half
+        self.loss = torch.compile(self._loss) if compiled else self._loss
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
         self.window = torch.arange(sizes.length + 1, device=device)
 
@@ -220,8 +230,11 @@ class PlainTraining:
         windows = self.tokens[starts + self.window]
         self.optimizer.zero_grad()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
-            scores = self.model(windows[:, :-1])
-            loss = F.cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten())
+            loss = self.loss(windows)
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
+
+    def _loss(self, windows: Tensor) -> Tensor:
+        scores = self.model(windows[:, :-1])
+        return F.cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten())

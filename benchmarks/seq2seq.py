@@ -25,7 +25,7 @@ from benchmarks.seq2seq_peers import (
     is_marian,
 )
 from benchmarks.tables import Table, number
-from benchmarks.timing import Effort, alternate, measure
+from benchmarks.timing import Call, Effort, alternate, measure
 from seqloom.config import RunConfig
 from seqloom.config.schema.seq2seq import Seq2SeqConfig
 from seqloom.config.schema.training import TrainingConfig
@@ -148,19 +148,27 @@ class TrainingBench:
         """Both sides, the peer with the attention that suits it best, and which one that is."""
         if variant.compiled:
             torch._dynamo.reset()  # or the variants before count against its limit of recompilations
-        pairs = self.setting.materials.train
-        batches = list(islice(Stream(pairs, pairs.buckets(self.sizes.batch_tokens)), self.sizes.batches))
+        batches = self.batches()
         tokens = sum(batch.tokens for batch in batches)
-        trainer = self._trainer(variant, batches)
-
-        def ours() -> None:
-            for _ in batches:
-                trainer._optimise()  # what `fit` does between two log lines
-
-        rounds = [ours, *(self._peer(variant, attention, batches).round for attention in ATTENTIONS)]
+        rounds = [self.round(variant, batches), *(self.peer_round(variant, each, batches) for each in ATTENTIONS)]
         own, *others = alternate([(each, tokens) for each in rounds], self.effort, self.device)
         best, attention = max(zip(others, ATTENTIONS, strict=True), key=lambda each: each[0].rate)
         return Pair(own, best), attention
+
+    def batches(self) -> list[PairBatch]:
+        """What both sides train on."""
+        pairs = self.setting.materials.train
+        return list(islice(Stream(pairs, pairs.buckets(self.sizes.batch_tokens)), self.sizes.batches))
+
+    def round(self, variant: Variant, batches: list[PairBatch]) -> Call:
+        """Ours: one step on each batch."""
+        trainer = self._trainer(variant, batches)
+
+        def steps() -> None:
+            for _ in batches:
+                trainer._optimise()  # what `fit` does between two log lines
+
+        return steps
 
     def _trainer(self, variant: Variant, batches: list[PairBatch]) -> Trainer:
         config = TrainingConfig(steps=1, precision=variant.precision, compile=variant.compiled)
@@ -173,10 +181,11 @@ class TrainingBench:
         trainer.model.train()
         return trainer
 
-    def _peer(self, variant: Variant, attention: Attention, batches: list[PairBatch]) -> MarianTraining:
+    def peer_round(self, variant: Variant, attention: Attention, batches: list[PairBatch]) -> Call:
+        """The peer's."""
         torch.manual_seed(0)
         marian = build_marian(self.setting.model, self.setting.vocabulary, attention)
-        return MarianTraining(marian, batches, SMOOTHING, variant.half, variant.compiled, self.device)
+        return MarianTraining(marian, batches, SMOOTHING, variant.half, variant.compiled, self.device).round
 
 
 def training_table(
@@ -269,19 +278,20 @@ class DecodingBench:
         config = self.ours.config.model
         assert isinstance(config, Seq2SeqConfig)
         if not is_marian(config):
-            rate = measure(self._call(beams), len(self.sources), self.effort, self.ours.device).rate
+            rate = measure(self.call(beams), len(self.sources), self.effort, self.ours.device).rate
             return [name, "none of this kind", number(rate), "", ""]
-        peer = self._best_peer(config, beams)
-        calls = [self._call(beams), lambda: peer.decode(self.sources)]
+        peer = self.best_peer(config, beams)
+        calls = [self.call(beams), lambda: peer.decode(self.sources)]
         pair = Pair(*alternate([(call, len(self.sources)) for call in calls], self.effort, self.ours.device))
         attention = peer.model.config._attn_implementation
         return [name, f"Marian, {attention} attention, {peer.rows} at once", *pair.cells()]
 
-    def _call(self, beams: int) -> Callable[[], Any]:
+    def call(self, beams: int) -> Call:
+        """Ours."""
         options: dict[str, Any] = {"strategy": "beam", "beam": beams} if beams > 1 else {"strategy": "greedy"}
         return lambda: self.ours.generate(self.sources, max_length=self.max_length, **options)
 
-    def _best_peer(self, config: Seq2SeqConfig, beams: int) -> MarianDecoding:
+    def best_peer(self, config: Seq2SeqConfig, beams: int) -> MarianDecoding:
         """The fastest of the ways that the peer has, by a part of the sources as large as its largest batch."""
         part = self.sources[: max(self.rows)]
         tried = [self._peer(config, attention, rows, beams) for attention, rows in product(ATTENTIONS, self.rows)]
@@ -295,14 +305,19 @@ class DecodingBench:
         return MarianDecoding(model, self.ours.tokenizer, rows, beams, self.ends)
 
 
+def decoding_bench(setting: Setting, sizes: Seq2SeqSizes, device: torch.device, effort: Effort) -> DecodingBench:
+    """Fresh weights that end every target where both sides are told to."""
+    ends = fixed_ends(sizes.length) if sizes.length else reference_ends(setting.test, setting.materials.tokenizer)
+    ours = punctual(setting, ends, device)
+    limit = sizes.length or max(len(ours.tokenizer.encode(pair.targets[0])) + 1 for pair in setting.test)
+    return DecodingBench(ours, setting.sources, sizes.rows, ends, limit, effort)
+
+
 def decoding_table(
     setting: Setting, sizes: Seq2SeqSizes, device: torch.device, effort: Effort, say: Callable[[str], None]
 ) -> Table:
     """Greedy and beam search, every target of the same length on both sides."""
-    ends = fixed_ends(sizes.length) if sizes.length else reference_ends(setting.test, setting.materials.tokenizer)
-    ours = punctual(setting, ends, device)
-    limit = sizes.length or max(len(ours.tokenizer.encode(pair.targets[0])) + 1 for pair in setting.test)
-    bench = DecodingBench(ours, setting.sources, sizes.rows, ends, limit, effort)
+    bench = decoding_bench(setting, sizes, device, effort)
     length = "as long as its reference" if sizes.length is None else f"{sizes.length} tokens long"
     return Table(
         "Decoding",
