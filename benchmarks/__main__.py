@@ -1,18 +1,21 @@
-"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|words|energy|latent|all] [--device cpu|cuda] [--quick]
+"""python -m benchmarks [features|decoding|ngrams|seq2seq|outputs|words|energy|latent|gpu|all] [--device cpu|cuda]
+                     [--quick]
 
-ngrams, seq2seq, outputs, words, energy and latent are not part of all; --out names the Markdown file. features measures
-all layers, or some (--kinds lstm gru), then without the machine's limits. ngrams wants a text (--text FILE) and, to
-compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's transformers; it takes pairs (--pairs
-F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model (--run FOLDER). words wants gensim and a text
-(--data FILE|FOLDER); it takes judgements of likeness (--similarity FILE) and questions (--analogies FILE). energy wants
-scikit-learn, latent pythae; both take images (--images FILE). outputs takes layers to measure
-beside the softmax (--rows LAYER ...).
+ngrams, seq2seq, outputs, words, energy, latent and gpu are not part of all; --out names the Markdown file, --rows A;B what
+to measure: layers of features (without the machine's limits then), layers of outputs beside the softmax, rows of gpu.
+ngrams wants a text (--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging Face's
+transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model
+(--run FOLDER). words wants gensim and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity
+FILE) and questions (--analogies FILE). energy wants scikit-learn, latent pythae; both take images (--images FILE).
+gpu wants Hugging Face's transformers; it takes the folder of multi30k (--data DIR) and a file of JSON lines (--json
+FILE). With --device cpu it measures toys.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -22,9 +25,12 @@ from pathlib import Path
 import torch
 
 from benchmarks import outputs
+from benchmarks.contest import Stand
 from benchmarks.decoding import DecodingSizes, run_decoding
 from benchmarks.features import KINDS, run_features
 from benchmarks.floor import floor_table
+from benchmarks.gpu import SUITES, run_gpu, unknown
+from benchmarks.gpu_sizes import FULL_SIZES, QUICK_SIZES, TOY_SIZES, GpuBench
 from benchmarks.machine import describe
 from benchmarks.ngrams import NgramSizes, run_ngrams
 from benchmarks.outputs import LAYERS, VOCABULARIES, run_outputs
@@ -34,6 +40,8 @@ from benchmarks.timing import FULL, FULL_GPU, QUICK, Effort
 from seqloom.training import choose_device
 
 RESULTS = Path(__file__).parent / "results"
+ROWS = {"features": KINDS, "outputs": LAYERS, "gpu": tuple(SUITES)}
+"""What can be measured by itself."""
 
 
 def main() -> None:
@@ -55,18 +63,17 @@ def main() -> None:
         tables = _energy_tables(arguments)
     elif arguments.what == "latent":
         tables = _latent_tables(arguments)
+    elif arguments.what == "gpu":
+        tables = _gpu_tables(arguments, device, effort)
     elif arguments.what == "outputs":
         sizes = outputs.GPU if on_gpu else outputs.CPU
-        tables = iter([run_outputs(VOCABULARIES, sizes, device, effort, _say, arguments.rows)])
+        tables = iter([run_outputs(VOCABULARIES, sizes, device, effort, _say, arguments.rows or LAYERS)])
     else:
         tables = _tables(arguments, load_text(), GPU if on_gpu else CPU, device, effort)
     for table in tables:
         parts.append(str(table))
         print(table, flush=True)
-    apart = arguments.what in ("seq2seq", "outputs", "words", "energy", "latent")
-    name = "ngrams" if arguments.what == "ngrams" else f"{arguments.what}-{device.type}" if apart else device.type
-    name = "-".join([name, *(arguments.kinds or [])])
-    out = arguments.out or RESULTS / f"{name}{'-quick' if arguments.quick else ''}.md"
+    out = _out(arguments, device)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(parts), encoding="utf-8")
     _say(f"written to {out}")
@@ -74,40 +81,61 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure how fast seqloom is.")
-    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "words", "energy", "latent", "all"]
+    choices = ["features", "decoding", "ngrams", "seq2seq", "outputs", "words", "energy", "latent", "gpu", "all"]
     parser.add_argument("what", nargs="?", default="all", choices=choices)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a look, not a result")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, metavar="KIND", help="features: these layers alone")
     parser.add_argument("--text", type=Path, help="ngrams: a text file, one sentence per line, words between spaces")
     parser.add_argument("--lmplz", help="ngrams: the path of KenLM's lmplz, with build_binary beside it")
     parser.add_argument("--pairs", default="tatoeba-en-zh", help="seq2seq: F.src,F.tgt, a table, or a bundled corpus")
     parser.add_argument("--test", help="seq2seq: as --pairs, to decode; some of --pairs are held out when not given")
     parser.add_argument("--run", type=Path, help="seq2seq: the folder of a trained model to decode with besides")
-    parser.add_argument("--rows", nargs="*", default=LAYERS, choices=LAYERS, help="outputs: these beside the softmax")
-    parser.add_argument("--data", type=Path, help="words: a text file, or a folder of them, gzipped or not")
+    words_or_pairs = "words: a text file, or a folder of them, gzipped or not; gpu: the folder of multi30k"
+    parser.add_argument("--data", type=Path, help=words_or_pairs)
     parser.add_argument("--words", type=float, default=math.inf, help="words: read no more of the text than so many")
     parser.add_argument("--similarity", type=Path, nargs="*", default=[], help="words: pairs with judgements")
     parser.add_argument("--analogies", type=Path, nargs="*", default=[], help="words: questions of analogy")
     parser.add_argument("--images", default="fashion", help="energy, latent: an idx file, a folder, or a bundled set")
+    parser.add_argument("--rows", help="features, outputs, gpu: only these, with ; between them")
+    parser.add_argument(
+        "--json", type=Path, help="gpu: the file of JSON lines; beside the Markdown file when not given"
+    )
     parser.add_argument("--out", type=Path, help="the Markdown file; in results/ when not given")
     arguments = parser.parse_args()
     if arguments.what == "ngrams" and arguments.text is None:
         parser.error("ngrams needs --text FILE")
     if arguments.what == "words" and arguments.data is None:
         parser.error("words needs --data FILE or a folder")
-    if arguments.what != "features" and arguments.kinds is not None:
-        parser.error("--kinds is for features")
+    arguments.rows = [row.strip() for row in (arguments.rows or "").split(";") if row.strip()]
+    if arguments.what == "gpu" and arguments.device != "cpu" and not torch.cuda.is_available():
+        parser.error("gpu needs a GPU, and there is none here; with --device cpu it measures toys")
+    if wrong := _unknown(arguments.what, arguments.rows):
+        there = ", ".join(ROWS.get(arguments.what, ())) or "none to choose from"
+        parser.error(f"{arguments.what} has no row {' or '.join(wrong)}; there are {there}")
     return arguments
+
+
+def _unknown(what: str, rows: list[str]) -> list[str]:
+    """The rows that what is measured does not have; those of gpu may be the beginnings of names."""
+    return unknown(rows) if what == "gpu" else [row for row in rows if row not in ROWS.get(what, ())]
+
+
+def _out(arguments: argparse.Namespace, device: torch.device) -> Path:
+    apart = arguments.what in ("seq2seq", "outputs", "words", "energy", "latent")
+    alone = arguments.what in ("ngrams", "gpu")
+    name = arguments.what if alone else f"{arguments.what}-{device.type}" if apart else device.type
+    parts = [name, *(re.sub(r"[^\w]+", "-", row) for row in arguments.rows), *(["quick"] if arguments.quick else [])]
+    out: Path = arguments.out or RESULTS / f"{'-'.join(parts)}.md"
+    return out
 
 
 def _tables(
     arguments: argparse.Namespace, text: Text, sizes: Sizes, device: torch.device, effort: Effort
 ) -> Iterator[Table]:
     if arguments.what in ("features", "all"):
-        results = run_features(text, sizes, device, effort, _say, arguments.kinds or KINDS)
+        results = run_features(text, sizes, device, effort, _say, arguments.rows or KINDS)
         yield from results.tables()
-        if arguments.kinds is None:
+        if not arguments.rows:
             _say("the machine's limits")
             yield floor_table(results, text.vocabulary, device, effort)
     if arguments.what in ("decoding", "all"):
@@ -149,6 +177,12 @@ def _latent_tables(arguments: argparse.Namespace) -> Iterator[Table]:
 
     sizes = latent.LatentSizes(repetitions=1, images=5000) if arguments.quick else latent.LatentSizes()
     yield latent.run_latent(arguments.images, sizes, _say)
+
+
+def _gpu_tables(arguments: argparse.Namespace, device: torch.device, effort: Effort) -> Iterator[Table]:
+    sizes = TOY_SIZES if device.type == "cpu" else QUICK_SIZES if arguments.quick else FULL_SIZES
+    bench = GpuBench(Stand(device, effort, _say), sizes, arguments.data)
+    yield run_gpu(bench, arguments.rows, arguments.json or _out(arguments, device).with_suffix(".jsonl"))
 
 
 def _head(device: torch.device) -> str:

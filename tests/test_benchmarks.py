@@ -85,15 +85,15 @@ def test_layers_can_be_chosen_and_do_not_replace_the_results_of_all(
 ):
     for name, value in {"RESULTS": tmp_path, "CPU": TINY, "FULL": ONCE, "load_text": lambda: text}.items():
         monkeypatch.setattr(command, name, value)
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "features", "--device", "cpu", "--kinds", "gru", "average"])
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "features", "--device", "cpu", "--rows", "gru;average"])
     command.main()
     assert [file.name for file in tmp_path.iterdir()] == ["cpu-gru-average.md"]
     rows = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert [row for row in rows if row in KINDS] == ["average", "gru"] * 3  # one of each table
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "decoding", "--kinds", "gru"])
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "decoding", "--rows", "gru"])
     with pytest.raises(SystemExit):
         command.main()
-    assert "--kinds is for features" in capsys.readouterr().err
+    assert "decoding has no row gru" in capsys.readouterr().err
 
 
 # --------------------------------------------------------------------------------------------------------- peers
