@@ -44,6 +44,11 @@ class Side:
         return self.taken and self.taken.rate
 
 
+def fastest(sides: Sequence[Side]) -> Side:
+    """The best of several ways that a contestant has."""
+    return max(sides, key=lambda side: side.rate or 0.0)
+
+
 @dataclass(frozen=True)
 class Floor:
     """The least that the work can take, in milliseconds: its products, and the bytes it must move."""

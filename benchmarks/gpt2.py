@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.contest import Contestant, Job, Row, Side, said
+from benchmarks.contest import Contestant, Job, Row, Side, fastest, said
 from benchmarks.floor import training_work
 from benchmarks.gpu_sizes import GpuBench, GpuSizes, named, trainer
 from benchmarks.outputs import zipf_store
@@ -126,12 +126,13 @@ class Gpt2Writing:
 
         return call
 
-    def theirs(self, top_p: float | None) -> Call:
-        from benchmarks.gpt2_peers import write
+    def theirs(self, top_p: float | None, keep: bool) -> Call:
+        """keep: whether the peer keeps its cache from call to call."""
+        from benchmarks.gpt2_peers import Writer
 
-        peer = self.peer()
         begun = torch.cat([torch.full((len(self.prompts), 1), BOS), self.prompts], 1).to(self.device)
-        return lambda: write(peer, begun, self.sizes.written, top_p)[:, begun.size(1) :].tolist()
+        writer = Writer(self.peer(), begun.size(1) + self.sizes.written, keep)
+        return lambda: writer.write(begun, self.sizes.written, top_p).tolist()
 
 
 def half_refused(sizes: GpuSizes, device: torch.device) -> str:
@@ -162,10 +163,17 @@ def gpt2_generation(bench: GpuBench) -> Iterator[Job]:
 
     def row(name: str, writing: Gpt2Writing, top_p: float | None, rows: int) -> Row:
         ours = Contestant(f"generate, {weights} weights", lambda: writing.ours(top_p))
-        peer = Contestant(f"generate, static cache, {weights} weights", lambda: writing.theirs(top_p))
-        flops, moved = writing_work(sizes, rows, 2 if half else 4)
-        found = bench.compared(name, ours, peer, rows * sizes.written, flops, moved, half)
-        return found if half else replace(found, note=f"not in bf16: {refused}")
+        peers = [
+            Contestant(
+                f"generate, {cache} static cache, {weights} weights", lambda keep=keep: writing.theirs(top_p, keep)
+            )
+            for cache, keep in (("one", True), ("its own", False))
+        ]
+        own, *others = bench.stand.in_turns([ours, *peers], rows * sizes.written)
+        first = max((side.first for side in others if side.first), default=None)  # the other finds all compiled
+        floor = bench.stand.floor(*writing_work(sizes, rows, 2 if half else 4), half)
+        note = "" if half else f"not in bf16: {refused}"
+        return Row(name, own, replace(fastest(others), first=first), floor, note=note)
 
     for rows in sizes.rows:
         writing = Gpt2Writing(sizes, rows, torch.bfloat16 if half else torch.float32, device)

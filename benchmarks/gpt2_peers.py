@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, GenerationConfig, GPT2Config, GPT2LMHeadModel
+from transformers import AttentionInterface, GenerationConfig, GPT2Config, GPT2LMHeadModel, StaticCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from seqloom.config.schema.language import LanguageModelConfig
@@ -53,20 +53,34 @@ class Scores(nn.Module):
         return scores
 
 
-def write(model: GPT2LMHeadModel, prompts: Tensor, length: int, top_p: float | None) -> Tensor:
-    """So many tokens after prompts [rows, time], greedily or by top-p sampling: [rows, time + length].
+class Writer:
+    """The peer writes with a cache of fixed size, for which it compiles and records its steps on a GPU by itself.
 
-    With a cache of fixed size, for which the peer compiles and records its steps on a GPU by itself.
+    By itself it makes a new cache for every call, which may lie elsewhere in memory: then its steps are recorded again.
+    A cache that is kept spares it that.
     """
-    sampling = {} if top_p is None else {"do_sample": True, "top_p": top_p, "top_k": 0}  # or k would be 50
-    options = GenerationConfig(
-        max_new_tokens=length,
-        use_cache=True,
-        cache_implementation="static",
-        bos_token_id=BOS,
-        pad_token_id=PAD,
-        eos_token_id=None,
-        **sampling,
-    )
-    written: Tensor = model.generate(prompts, attention_mask=torch.ones_like(prompts), generation_config=options)
-    return written
+
+    def __init__(self, model: GPT2LMHeadModel, longest: int, keep: bool) -> None:
+        """longest: of texts with their prompts."""
+        self.model = model
+        self.cache = StaticCache(config=model.config, max_cache_len=longest) if keep else None
+
+    def write(self, prompts: Tensor, length: int, top_p: float | None) -> Tensor:
+        """So many tokens after prompts [rows, time], greedily or by top-p sampling: [rows, length]."""
+        sampling = {} if top_p is None else {"do_sample": True, "top_p": top_p, "top_k": 0}  # or k would be 50
+        options = GenerationConfig(
+            max_new_tokens=length,
+            use_cache=True,
+            cache_implementation=None if self.cache else "static",
+            bos_token_id=BOS,
+            pad_token_id=PAD,
+            eos_token_id=None,
+            **sampling,
+        )
+        kept = {}
+        if self.cache is not None:
+            self.cache.reset()
+            kept["past_key_values"] = self.cache
+        mask = torch.ones_like(prompts)
+        written: Tensor = self.model.generate(prompts, attention_mask=mask, generation_config=options, **kept)
+        return written[:, prompts.size(1) :]

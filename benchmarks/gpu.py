@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.contest import Contestant, Job, Record, Row, Side, Stand
+from benchmarks.contest import Contestant, Job, Record, Row, Side, Stand, fastest
 from benchmarks.features import Bench, Variant, peer_name
 from benchmarks.floor import WEIGHT_BYTES, training_work
 from benchmarks.gpt2 import gpt2_generation, gpt2_training
@@ -181,8 +181,7 @@ def pairs(bench: GpuBench) -> Iterator[Job]:
         layer = 6 * sizes.size**2 + 2 * sizes.size * sizes.feedforward  # of an encoder and a decoder, on average
         learned = 2 * sizes.layers * layer + materials.vocabulary * sizes.size
         moved = len(batches) * WEIGHT_BYTES * learned
-        best = max(others, key=lambda side: side.rate or 0.0)
-        return Row(name, own, best, stand.floor(flops, moved, variant.half), "target tokens")
+        return Row(name, own, fastest(others), stand.floor(flops, moved, variant.half), "target tokens")
 
     def decoding(name: str, beams: int) -> Row:
         of = seq2seq.decoding_bench(materials, sizes, stand.device, stand.effort)

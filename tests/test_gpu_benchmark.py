@@ -35,6 +35,7 @@ from seqloom.text.special import SPECIALS
 
 ONCE = Effort(repetitions=1, seconds=1e-9)
 DEVICE = torch.device("cpu")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="measures a GPU's memory, and CUDA graphs")
 
 
 @pytest.fixture
@@ -247,10 +248,12 @@ def test_the_compiled_peer_has_no_mask_that_would_keep_it_from_the_fastest_kerne
     assert [(each["attn_mask"], each["is_causal"]) for each in attending] == [(None, True)] * TOY_SIZES.gpt2.layers
 
 
-def test_both_sides_write_the_same_text(peers: ModuleType) -> None:
+@pytest.mark.parametrize("keep", [False, True])
+def test_both_sides_write_the_same_text(peers: ModuleType, keep: bool) -> None:
     writing = gpt2.Gpt2Writing(TOY_SIZES, 3, torch.float32, DEVICE)
-    written = writing.ours(None)()
-    assert written == writing.theirs(None)()
+    written, theirs = writing.ours(None)(), writing.theirs(None, keep)
+    assert written == theirs()
+    assert written == theirs()  # nothing of the first time is left in the cache
     assert all(len(text) == TOY_SIZES.written and min(text) >= len(SPECIALS) for text in written)
 
 
@@ -263,3 +266,27 @@ def test_writing_models_are_as_sure_as_models_that_have_learned() -> None:
     needed = (likely.cumsum(1) < gpt2.TOP_P).sum(1) + 1
     assert 20 < needed.median() < 500
     assert log_probs[:, : len(SPECIALS)].max() < -10
+
+
+# ------------------------------------------------------------------------------------------------------- on a GPU only
+
+
+@needs_gpu
+def test_a_side_is_charged_with_what_it_holds_and_gives_it_back() -> None:
+    stand = Stand(torch.device("cuda"), ONCE, lambda _: None)
+
+    def holding(mebibytes: int) -> Any:
+        held = torch.zeros(mebibytes << 20, dtype=torch.uint8, device="cuda")
+        return lambda: held.add_(1)
+
+    sides = stand.in_turns([Contestant(f"{size}", partial(holding, size)) for size in (256, 64)], 1)
+    assert [side.peak for side in sides] == [pytest.approx(size / 1024, abs=0.01) for size in (256, 64)]
+    del sides
+    assert stand.apart(Contestant("32", partial(holding, 32)), 1).peak == pytest.approx(32 / 1024, abs=0.01)
+
+
+@needs_gpu
+def test_recorded_steps_of_bf16_weights_write() -> None:
+    assert gpt2.half_refused(TOY_SIZES, torch.device("cuda")) == ""
+    written = gpt2.Gpt2Writing(TOY_SIZES, 3, torch.bfloat16, torch.device("cuda")).ours(gpt2.TOP_P)()
+    assert [len(text) for text in written] == [TOY_SIZES.written] * 3
