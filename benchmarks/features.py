@@ -99,7 +99,7 @@ class Bench:
         return PlainTraining(model, self.tokens, self.sizes, variant.half, self.device, variant.compiled).step
 
     def _trainer(self, variant: Variant) -> Trainer:
-        config = TrainingConfig(steps=1, precision=variant.precision, compile=variant.compiled)
+        config = TrainingConfig(steps=1, precision=variant.precision, compile=variant.compiled, record=True)
         batches = random_windows(self.text.store, self.sizes.batch, self.sizes.length)
         nowhere = Path("unwritten")  # logs and checkpoints go here, but the step alone writes none
         processes = Processes(rank=0, world=1, place=self.device)

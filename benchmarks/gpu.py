@@ -269,7 +269,7 @@ def loss_at_the_end(made: Trainer) -> float:
     for _ in range(made.total_steps):
         made._optimise()
     last = made._recent[-math.ceil(made.total_steps / 10) :]
-    return sum(float(sums["loss"]) for _, sums, _, _ in last) / sum(tokens for _, _, tokens, _ in last)
+    return sum(float(taken.sums["loss"]) for _, taken, _ in last) / sum(tokens for _, _, tokens in last)
 
 
 # ---------------------------------------------------------------------------------------------------------- table

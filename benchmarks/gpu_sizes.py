@@ -115,7 +115,8 @@ def trainer(config: RunConfig, store: TokenStore, vocabulary: int, device: torch
     batches = training_windows(store, config.data, config.seed)
     nowhere = Path("unwritten")  # logs and checkpoints go here, but the step alone writes none
     processes = Processes(rank=0, world=1, place=device)
-    made = Trainer(model, build_objective(config.objective), batches, dict, config.training, nowhere, processes)
+    training = config.training.model_copy(update={"record": True})  # where there is a GPU
+    made = Trainer(model, build_objective(config.objective), batches, dict, training, nowhere, processes)
     made.model.train()
     return made
 
