@@ -3,12 +3,12 @@
 
 ngrams, seq2seq, outputs, words, energy, latent and gpu are not part of all; --out names the Markdown file, --rows A;B
 what to measure: layers of features (without the machine's limits then), layers of outputs beside the softmax, rows of
-gpu. ngrams wants a text (--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants Hugging
-Face's transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a trained model
-(--run FOLDER). words wants gensim and a text (--data FILE|FOLDER); it takes judgements of likeness (--similarity
-FILE) and questions (--analogies FILE). energy wants scikit-learn, latent pythae; both take images (--images FILE).
-gpu wants Hugging Face's transformers; it takes the folder of multi30k (--data DIR) and a file of JSON lines (--json
-FILE). With --device cpu it measures toys.
+gpu. ngrams wants a text (--text FILE) and, to compare with KenLM, its estimator (--lmplz PROGRAM). seq2seq wants
+Hugging Face's transformers; it takes pairs (--pairs F.src,F.tgt), sentences to decode (--test F.src,F.tgt) and a
+trained model (--run FOLDER). words wants gensim and a text (--data FILE|FOLDER); it takes judgements of likeness
+(--similarity FILE) and questions (--analogies FILE). energy wants scikit-learn, latent pythae; both take images
+(--images FILE). gpu wants Hugging Face's transformers; it takes the folder of multi30k (--data DIR) and a file of JSON
+lines (--json FILE). With --device cpu it measures toys.
 """
 
 from __future__ import annotations
