@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.nn.attention import LONGEST_WRITTEN_OUT, attend, causal_mask
+from seqloom.nn.exporting import exporting
 
 BATCH, HEADS, SIZE = 3, 2, 16
 MASKS = ["none", "causal", "padding", "window", "bias", "masked bias"]
@@ -126,6 +127,24 @@ def test_long_windows_are_left_to_the_kernel_which_holds_no_matrix_of_weights() 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         attend(*(vectors(length, seed, torch.float32) for seed in range(3)), None, True, 0.0)
     assert max(kept) < length * length
+
+
+def test_a_compiler_is_given_the_kernel_of_the_library() -> None:
+    """torch 2.11 says that it exports whenever it compiles, and then a GPU wrote out every matrix of weights."""
+    length = LONGEST_WRITTEN_OUT + 1
+    inputs, asked = [vectors(length, seed) for seed in range(3)], []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        asked.extend(node.target for node in graph.graph.nodes)
+        return graph.forward
+
+    torch.compiler.reset()
+    torch.compile(attend, backend=backend, fullgraph=True)(*inputs, None, True, 0.0)
+    assert F.scaled_dot_product_attention in asked
+    assert torch.softmax not in asked
+    with exporting():
+        written_out = attend(*inputs, None, True, 0.0)
+    torch.testing.assert_close(written_out, attend(*inputs, None, True, 0.0))
 
 
 def test_an_empty_memory_gives_zeros() -> None:

@@ -22,6 +22,7 @@ from seqloom.models.language import LanguageModel
 from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn.decoders.transformer import TransformerDecoder
 from seqloom.nn.encoders import real_places
+from seqloom.nn.exporting import exporting
 from seqloom.nn.state import State
 from seqloom.nn.transformer import Transformer
 from seqloom.progress import say
@@ -164,7 +165,7 @@ def _write(
     module: nn.Module, inputs: dict[str, Tensor], axes: dict[str, dict[int, str]], outputs: list[str], path: Path
 ) -> None:
     """A graph with axes of any length, weights inside."""
-    with _quietly(), torch.enable_grad():  # without gradients, caches are written in place
+    with _quietly(), exporting(), torch.enable_grad():  # without gradients, caches are written in place
         program = torch.onnx.export(
             module,
             kwargs=inputs,

@@ -73,6 +73,7 @@ class _Recording:
                 self.carried[name].copy_(tensor)
 
         self._again = steps.record(work)
+        self.objective.restore(self.carried)  # what it carries since has no values: nothing was computed
 
     def replay(self, batch: Batch) -> Taken:
         """The step with another batch."""
