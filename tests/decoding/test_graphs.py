@@ -13,11 +13,11 @@ from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.left_to_right import begin, recorded_writing, written_ahead
 from seqloom.decoding.rollout import Choosing, best, draw, rollout
 from seqloom.decoding.writing import Writing
-from seqloom.kinds.language import in_bf16, takes_bf16
 from seqloom.models.build import build_seq2seq
 from seqloom.models.language import LanguageModel, build_language_model
 from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn import State
+from seqloom.runs.searched import in_bf16, takes_bf16
 from seqloom.text.special import BOS, EOS, PAD
 
 SIZE = 12
@@ -197,6 +197,29 @@ def test_every_normalised_output_layer_writes_in_bf16(output: str) -> None:
     small = ["model.embedding.size=8", "model.features.size=8", f"model.output.kind={output}"]
     torch.manual_seed(0)
     check_bf16(build_language_model(load_config("gru", small).model, SIZE).eval())  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("decoder", "copying"), [*((each, "none") for each in DECODERS), *((each, "pointer") for each in DECODERS[1:])]
+)
+def test_a_decoder_writes_in_bf16(decoder: dict[str, Any], copying: str) -> None:
+    """With vectors of eight numbers, single log-probabilities move more than those of a model of use; most do not."""
+    model = translator(decoder, copying)
+    assert takes_bf16(model)
+    short, tokens = in_bf16(model), torch.randint(4, SIZE, (3, 9), generator=torch.Generator().manual_seed(1))
+    tokens[:, 0] = BOS
+    states, apart = [each.start(3, sources(3)) for each in (model, short)], []
+    for step in range(9):
+        (expected, states[0]), (found, states[1]) = (
+            each.step(state, tokens[:, step]) for each, state in zip((model, short), states, strict=True)
+        )
+        assert found.dtype == torch.float32
+        possible = expected > -20  # of a word that only copying knows, and no source has, 1e-30 is left
+        apart.append((found - expected)[possible].abs())
+    together = torch.cat(apart)
+    assert together.mean() < 3e-2
+    assert together.max() < 0.3
 
 
 @torch.no_grad()

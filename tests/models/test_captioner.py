@@ -12,6 +12,7 @@ from torch import Tensor
 from seqloom.config.schema.captioner import CaptionerConfig
 from seqloom.decoding import Limits, beam_search
 from seqloom.models.captioner import Captioner
+from seqloom.runs.searched import in_bf16
 from seqloom.text.special import BOS, EOS, PAD
 
 SHAPE = (1, 8, 8)
@@ -112,3 +113,14 @@ def test_what_is_no_batch_of_images_is_refused() -> None:
     for source in (None, torch.rand(2, *SHAPE), torch.rand(3, 1, 8, 9)):
         with pytest.raises(ValueError, match="images of 1×8×8, one for each"):
             model.start(3, source)
+
+
+@every
+@torch.inference_mode()
+def test_a_copy_in_bf16_reads_the_same_images(name: str) -> None:
+    model, images = tiny(name), torch.rand(3, *SHAPE)
+    short, words = in_bf16(model), torch.tensor([[BOS, 5, 4]] * 3)
+    expected, _ = model.read(model.start(3, images), words)
+    found, _ = short.read(short.start(3, images), words)
+    assert found.dtype == torch.float32
+    assert (found - expected).abs().mean() < 0.1  # weights of 0.4 make steep distributions

@@ -117,7 +117,7 @@ def generate(
     batch_size: Annotated[int, typer.Option(min=1, max=COUNTED, help="Lines decoded together.")] = 512,
     precision: Annotated[
         Literal["auto", "float32", "bf16"],
-        typer.Option(help="Language models: what they compute in; auto is bf16 on a GPU, and float32 elsewhere."),
+        typer.Option(help="What networks compute in; auto is bf16 on a GPU, and float32 elsewhere."),
     ] = "auto",
     engine: Annotated[
         Literal["seqloom", "ctranslate2"], typer.Option(help="Transformers: what decodes; see seqloom export.")

@@ -129,7 +129,7 @@ class TrainedCaptioner(TrainedConditional, Captions):
         sources = np.stack([sight.source for sight in sights])
         search = Search(
             self.model,
-            self.steps,
+            self.steps_in(decoding.precision),
             lambda numbers: as_floats(sources[numbers]).to(self.device),
             [self.tokenizer.encode(prefix)] * len(sources),
             decoding,

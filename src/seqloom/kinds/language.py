@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from copy import deepcopy
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -16,9 +14,6 @@ from seqloom.config.schema.language import LanguageModelConfig
 from seqloom.data.materials import TextMaterials, prepare_text
 from seqloom.data.store import TokenStore
 from seqloom.data.windows import spread_windows, training_windows
-from seqloom.decoding.graphs import GraphSteps
-from seqloom.decoding.protocol import StepModel
-from seqloom.errors import UserError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.dynamic import SEGMENT
 from seqloom.metrics.gradients import gradient_norms
@@ -30,18 +25,18 @@ from seqloom.nn.positions import LearnedPositions
 from seqloom.runs.capabilities import HasGradients, HasNormaliser, LearnsWhileReading
 from seqloom.runs.contests import TextContest
 from seqloom.runs.dynamic import dynamic_figures
-from seqloom.runs.generation import Precision
 from seqloom.runs.kind import Kind, Report, Work
 from seqloom.runs.language_model import TrainedLanguageModel, text_report
 from seqloom.runs.learning import learning
 from seqloom.runs.neural_words import NeuralTextAssets, start_embedding, word_layout
+from seqloom.runs.searched import Searched
 from seqloom.runs.stages import Figures, Steps
 
 BEGINNING = 20_000  # tokens of a text that show its script
 WRITTEN = 200  # texts that a validation writes
 
 
-class TrainedNeuralLanguageModel(TrainedLanguageModel, LearnsWhileReading, HasGradients, HasNormaliser):
+class TrainedNeuralLanguageModel(Searched, TrainedLanguageModel, LearnsWhileReading, HasGradients, HasNormaliser):
     """A neural language model with its tokeniser."""
 
     model: LanguageModel
@@ -61,24 +56,6 @@ class TrainedNeuralLanguageModel(TrainedLanguageModel, LearnsWhileReading, HasGr
     def longest(self) -> int | None:
         positions = getattr(self.model.features, "positions", None)
         return positions.context if isinstance(positions, LearnedPositions) else None
-
-    @cached_property
-    def steps(self) -> StepModel:
-        """On a GPU, the steps are recorded and replayed."""
-        return GraphSteps(self.model) if self.device.type == "cuda" else self.model
-
-    @cached_property
-    def short_steps(self) -> StepModel:
-        """The same by a copy of the model in bf16, which a GPU reads in half the time."""
-        return GraphSteps(in_bf16(self.model))
-
-    def steps_in(self, precision: Precision) -> StepModel:
-        if self.device.type == "cuda":
-            short = takes_bf16(self.model) if precision == "auto" else precision == "bf16"
-            return self.short_steps if short else self.steps
-        if precision == "bf16":
-            raise UserError("bf16 is for GPUs: on a processor it is slower; leave the precision out")
-        return self.steps
 
     def dynamic_figures(
         self,
@@ -103,17 +80,6 @@ class TrainedNeuralLanguageModel(TrainedLanguageModel, LearnsWhileReading, HasGr
         """log Z(h) at every place of a text, or of the run's test or validation text."""
         store = TokenStore.of(self.text(source), self.tokenizer)
         return log_normalisers(self.model, store, self.data.length, self.data.apart)
-
-
-def takes_bf16(model: LanguageModel) -> bool:
-    """Whether to compute in bf16 without being asked to: layers that others wrote may keep numbers that need more."""
-    ours = all(type(layer).__module__.startswith(("seqloom.", "torch.")) for layer in model.modules())
-    return ours and all(weight.is_floating_point() for weight in model.parameters())
-
-
-def in_bf16(model: LanguageModel) -> LanguageModel:
-    """A copy with weights in bf16, to write by; log-probabilities are in float32 still."""
-    return deepcopy(model).bfloat16()
 
 
 class Language(Kind[TextMaterials, NeuralTextAssets, TrainedNeuralLanguageModel]):

@@ -46,4 +46,4 @@ class Captioner(Conditional):
         if not isinstance(source, Tensor) or source.shape != (size, *self.encoder.shape):
             shape = "×".join(map(str, self.encoder.shape))
             raise ValueError(f"a captioner starts from a tensor of images of {shape}, one for each sequence")
-        return source.to(self.device)
+        return source.to(self.device, self.dtype)

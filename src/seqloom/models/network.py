@@ -15,6 +15,11 @@ class Network(nn.Module):
         return next(self.parameters()).device
 
     @property
+    def dtype(self) -> torch.dtype:
+        """What it computes in."""
+        return next(self.parameters()).dtype
+
+    @property
     def parameter_count(self) -> int:
         """How many weights there are, tied ones counted once."""
         return sum(parameter.numel() for parameter in self.parameters())

@@ -48,5 +48,5 @@ class Seq2Seq(Conditional):
         if not isinstance(source, Source) or len(source.tokens) != size:
             raise ValueError("a sequence-to-sequence model starts from a Source, one row for each sequence")
         tokens, lengths, codes = source
-        moved = None if codes is None else codes.to(self.device)
+        moved = None if codes is None else codes.to(self.device, self.dtype)
         return Source(tokens.to(self.device), lengths.to(self.device), moved)

@@ -70,4 +70,4 @@ class TextVae(Coded):
             return self.prior(size)
         if not isinstance(source, Tensor) or source.shape != (size, self.size):
             raise ValueError(f"a text VAE starts from codes of {self.size} numbers, one row for each sequence")
-        return source.to(self.device)
+        return source.to(self.device, self.dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import starmap
 from typing import Any
 
@@ -16,9 +15,7 @@ from numpy.typing import NDArray
 from seqloom.data.batch import Numbers
 from seqloom.data.ragged import Ragged, padded
 from seqloom.decoding import Hypothesis, Limits
-from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.protocol import StepModel
-from seqloom.errors import UserError
 from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.network_likelihood import target_likelihood
@@ -28,8 +25,8 @@ from seqloom.runs.capabilities import ComparesWithReferences, Pixels
 from seqloom.runs.evaluation import Evaluation
 from seqloom.runs.generation import Decoding
 from seqloom.runs.scores import Score
+from seqloom.runs.searched import Searched
 from seqloom.runs.stages import Figures
-from seqloom.runs.trained import Trained
 from seqloom.text.special import UNK
 from seqloom.text.tokenizer import Tokenizer
 
@@ -69,10 +66,6 @@ class Search:
     """The number of the first source within a longer job; samples depend on it."""
     looks: bool
     """Whether to find out where the model looked."""
-
-    def __post_init__(self) -> None:
-        if self.decoding.precision == "bf16":
-            raise UserError("models of texts given something else write in float32: leave the precision out")
 
     def drafts(self, numbers: Numbers, limits: Limits) -> list[list[Draft]]:
         """For each source of a batch its drafts, best first: `n_best`, or all of the beam where the penalty for places
@@ -119,7 +112,7 @@ class Comparison(Evaluation):
     outputs: list[str]
 
 
-class TrainedConditional(Trained, ComparesWithReferences):
+class TrainedConditional(Searched, ComparesWithReferences):
     """What `seqloom.load` gives back for a model that writes a text for each source."""
 
     model: Conditional
@@ -138,11 +131,6 @@ class TrainedConditional(Trained, ComparesWithReferences):
     def target_tokenizer(self) -> Tokenizer:
         """The same for what the model writes."""
         return self.tokenizer
-
-    @cached_property
-    def steps(self) -> StepModel:
-        """The model as searches use it: on a GPU, its steps are recorded and replayed."""
-        return GraphSteps(self.model) if self.device.type == "cuda" else self.model
 
     @abstractmethod
     def generate(self, sources: Any, /, decoding: Decoding | None = None) -> list[list[Any]]:

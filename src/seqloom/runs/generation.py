@@ -62,8 +62,8 @@ class Decoding:
     replace_unknown: bool = False
     """With a source: where the model would write `<unk>`, write the word of the source it looked at most."""
     precision: Precision = "auto"
-    """What a language model computes in while it writes: on a GPU bf16, which is faster, unless float32 is asked for;
-    elsewhere, and with other models, float32. Texts of the two differ, as they do between machines, a little more."""
+    """What a network computes in while it writes: on a GPU bf16, which is faster, unless float32 is asked for, and
+    float32 elsewhere. Texts of the two differ, as they do between machines, a little more."""
 
     def __post_init__(self) -> None:
         if self.temperature == 0 and self.strategy in (None, "sample"):
@@ -196,6 +196,12 @@ def text_after(writer: Writer, prompt: Sequence[int], tokens: Sequence[int]) -> 
     before = writer.decode(prompt)
     together = writer.decode([*prompt, *tokens])
     return together[len(before) :] if together.startswith(before) else writer.decode(tokens)
+
+
+def check_fused(precision: Precision) -> None:
+    """Refuse what models that write together cannot do."""
+    if precision == "bf16":
+        raise UserError("models that are fused write in float32: leave the precision out")
 
 
 def check_same_tokens(tokenizer: Tokenizer, path: object, other: Tokenizer, other_path: object) -> None:

@@ -23,7 +23,15 @@ from seqloom.reports.html import Markup, samples_section
 from seqloom.runs import generation
 from seqloom.runs.assets import Assets
 from seqloom.runs.capabilities import Continues, Scores, WritesStepwise
-from seqloom.runs.generation import Beginning, Decoding, Generated, Precision, check_same_tokens, text_after
+from seqloom.runs.generation import (
+    Beginning,
+    Decoding,
+    Generated,
+    Precision,
+    check_fused,
+    check_same_tokens,
+    text_after,
+)
 from seqloom.runs.kind import Report
 from seqloom.runs.scores import END, Score, ScoredTokens, TokenScore
 from seqloom.runs.shots import TEMPLATE, Shot, answers
@@ -290,8 +298,7 @@ class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
             self.check_same_tokens(other)
         if not others:
             return self.steps_in(precision)
-        if precision == "bf16":
-            raise UserError("models that are fused write in float32: leave the precision out")
+        check_fused(precision)
         return Fusion(self.model, [(other.model, weight) for other, weight in others])
 
     def steps_in(self, precision: Precision) -> StepModel:

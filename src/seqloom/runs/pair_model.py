@@ -42,6 +42,8 @@ from seqloom.runs.generation import (
     Beginning,
     Decoding,
     Generated,
+    Precision,
+    check_fused,
     check_same_tokens,
     samples,
 )
@@ -157,7 +159,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, WritesStepwise, Scores):
         encoded, words = self._encode(sources)
         search = Search(
             self.model,
-            self._fused(fuse),
+            self._fused(fuse, decoding.precision),
             lambda numbers: self._source(encoded, numbers, self._codes(first + numbers, decoding)),
             self._prefixes(prefixes, len(sources)),
             decoding,
@@ -268,9 +270,10 @@ class TrainedSeq2Seq(TrainedConditional, Translates, WritesStepwise, Scores):
             raise UserError(f"there are {count} sources and {len(several)} prefixes; give one for each, or one for all")
         return [self.target_tokenizer.encode(prefix) for prefix in several]
 
-    def _fused(self, others: Sequence[tuple[Any, float]]) -> StepModel:
+    def _fused(self, others: Sequence[tuple[Any, float]], precision: Precision) -> StepModel:
         if not others:
-            return self.steps
+            return self.steps_in(precision)
+        check_fused(precision)
         for run in (self, *(other for other, _ in others)):
             if isinstance(run, TrainedSeq2Seq) and run.copies:
                 raise UserError(f"{run.path} copies words that no other model knows: it cannot be fused; use --rerank")
