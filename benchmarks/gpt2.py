@@ -54,18 +54,19 @@ def gpt2_training(bench: GpuBench) -> Iterator[Job]:
     def peer() -> Side:
         return stand.apart(Contestant("GPT2LMHeadModel, compiled with its loss", peer_step), tokens)
 
-    def row(name: str, compiled: bool) -> Row:
-        config = gpt2_config(sizes, f"training.compile={str(compiled).lower()}")
+    def row(name: str, precision: str, compiled: bool) -> Row:
+        config = gpt2_config(sizes, f"training.precision={precision}", f"training.compile={str(compiled).lower()}")
         step = Contestant(
-            named("Trainer, bf16", compiled), lambda: trainer(config, store, sizes.vocabulary, stand.device)._optimise
+            named(f"Trainer, {precision}", compiled),
+            lambda: trainer(config, store, sizes.vocabulary, stand.device)._optimise,
         )
         ours = stand.apart(step, tokens)
         work = training_work("transformer", shape, sizes.vocabulary, 2)
         return Row(name, ours, peer(), stand.floor(work.flops, work.moved))
 
-    for compiled in (True, False):
-        name = named("gpt2-training", compiled)
-        yield name, partial(row, name, compiled)
+    for precision, compiled in (("bf16-weights", True), ("bf16", True), ("bf16", False)):
+        name = named(f"gpt2-training, {precision}", compiled)
+        yield name, partial(row, name, precision, compiled)
 
 
 def writer(sizes: GpuSizes) -> LanguageModel:

@@ -63,8 +63,9 @@ def test_gpt2_is_measured_on_both_sides(bench: GpuBench, peers: ModuleType, tmp_
     found = lines(tmp_path / "rows.jsonl")
     assert [line["name"] for line in found] == [row[0] for row in table.rows]
     assert [line["name"] for line in found] == [
-        "gpt2-training, compiled",
-        "gpt2-training",
+        "gpt2-training, bf16-weights, compiled",
+        "gpt2-training, bf16, compiled",
+        "gpt2-training, bf16",
         *(f"gpt2-generation, {way}, {rows} at once" for rows in (1, 2) for way in ("greedy", "top-p 0.9")),
     ]
     for line in found:

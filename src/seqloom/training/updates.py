@@ -16,6 +16,7 @@ from seqloom.training.objectives import Loss, Objective
 from seqloom.training.optimizers import build_optimizer
 from seqloom.training.processes import Processes
 from seqloom.training.recorded_steps import RecordedSteps, Taken, Tape, let_rates_change, set_rate
+from seqloom.training.short_copy import ShortCopy
 from seqloom.training.weights import whole
 
 RECORDABLE = ("adamw", "adam", "muon")  # optimisers that keep all that a step needs where the weights are
@@ -40,15 +41,16 @@ class Updates:
         self.objective, self.config, self.processes = objective, config, processes
         self._own_rows = processes.own_rows(rows)
         alone, on_gpu = processes.world == 1, processes.device.type == "cuda"
+        self._short = ShortCopy(model, processes) if config.precision == "bf16-weights" else None
+        computing = self._short.model if self._short else model
         if compiled:
-            if not (alone and objective.compile_whole(model)):
-                _compile_layers(model)
+            if not (alone and objective.compile_whole(computing)):
+                _compile_layers(computing)
             if alone and on_gpu:
-                objective.record(model)
+                objective.record(computing)
         self._sharded = config.sharded and not alone
-        step = _Step(model, objective)
-        self._module: Any = _wrap(step, processes, self._sharded, objective.leaves_out)
-        self.optimizer = build_optimizer(step, config.optimizer)
+        self._module: Any = _wrap(_Step(computing, objective), processes, self._sharded, objective.leaves_out)
+        self.optimizer = build_optimizer(_Step(model, objective), config.optimizer)
         self._peaks = [group["lr"] for group in self.optimizer.param_groups]
         self.rate = self._peaks[0]
         """The learning rate of the last step."""
@@ -56,7 +58,7 @@ class Updates:
         self._recorded: RecordedSteps | None = None
         if config.record and alone and on_gpu and self._may_be_alike():
             let_rates_change(self.optimizer, processes.device)
-            self._recorded = RecordedSteps(self._learn, model, objective, Tape())
+            self._recorded = RecordedSteps(self._learn, computing, objective, Tape())
 
     def _may_be_alike(self) -> bool:
         """Whether a step is one batch, which may be like others, and the optimiser keeps no count elsewhere."""
@@ -76,6 +78,8 @@ class Updates:
         """Gradients of these batches, and what the optimiser makes of them."""
         processes, tokens = self.processes, sum(batch.tokens for batch in batches)
         self.optimizer.zero_grad(set_to_none=True)
+        if self._short:
+            self._short.take_weights()
         precision = torch.autocast(processes.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
         sums: dict[str, Tensor] = {}
         for index, batch in enumerate(batches):
@@ -86,6 +90,8 @@ class Updates:
             (loss.total * (processes.world / tokens)).backward()  # processes average their gradients
             sums = {name: value + sums.get(name, 0.0) for name, value in loss.logs.items()}
             del loss  # and all that the pass remembered, before the next begins
+        if self._short:
+            self._short.give_gradients()
         norm = self._gradient_norm()
         self.optimizer.step()
         return Taken(sums, whole(norm).detach())

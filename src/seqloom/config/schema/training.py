@@ -66,8 +66,9 @@ class TrainingConfig(Schema):
     """Batches per optimiser step; gradients are normalised over all their tokens together."""
     clip: NonNegative = 1.0
     """Largest gradient norm; 0 leaves gradients as they are."""
-    precision: Literal["float32", "bf16"] = "float32"
-    """`bf16` computes products in bfloat16 (autocast); weights stay in float32."""
+    precision: Literal["float32", "bf16", "bf16-weights"] = "float32"
+    """`bf16` computes products in bfloat16 (autocast). `bf16-weights` computes all in bfloat16, by a copy of the
+    weights that is made anew for every step: faster for large Transformers. Weights stay in float32."""
     compile: bool | Literal["auto"] = False
     """`torch.compile` a language model with its loss as one program, and of other models the layers of Transformers:
     worth it on a GPU for runs of more than a minute. `auto`: on a GPU, where there are 1,000 steps or more."""
