@@ -39,6 +39,13 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _exact_products() -> Iterator[None]:
+    """Training on a GPU lets products be of TF32, for all of the process: the next test does without."""
+    yield
+    torch.set_float32_matmul_precision("highest")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _kinds_put_back() -> Iterator[None]:
     """Kinds of models and layers that a module of tests registers are forgotten at its end."""

@@ -344,7 +344,7 @@ def slopes(found: Tensor, upstream: Tensor, made: ClassSoftmax, features: Tensor
 
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Class softmaxes work on all classes at once, on a processor too."""
-    monkeypatch.setattr(ClassSoftmax, "_at_once", lambda layer, features: True)
+    monkeypatch.setattr(ClassSoftmax, "waits", False)
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -446,14 +446,13 @@ def test_classes_at_once_are_near_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_only_gpus_work_on_classes_at_once_and_only_on_many_of_like_sizes() -> None:
-    elsewhere = torch.zeros(1, SIZE, device="meta")
     for words in (10_000, 50_000, 200_000):
         classes = frequency_classes(zipf(words) * 100, round(words**0.5))
         made = ClassSoftmax(SIZE, classes, *class_biases(classes, zipf(words)))
-        assert made._at_once(elsewhere)
-        assert not made._at_once(torch.zeros(1, SIZE))
-    assert not class_softmax([300, 300, 300])._at_once(elsewhere)  # a third of all scores for every row
-    assert not class_softmax([1] * 99 + [901])._at_once(elsewhere)  # 99 classes would be filled up with 900 words
+        assert made.waits
+        assert not made.to("meta").waits
+    assert class_softmax([300, 300, 300]).to("meta").waits  # a third of all scores for every row
+    assert class_softmax([1] * 99 + [901]).to("meta").waits  # 99 classes would be filled up with 900 words
 
 
 def test_classes_at_once_ask_for_no_number_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,7 +477,7 @@ def test_on_a_gpu_classes_at_once_give_what_they_give_one_by_one(rows: int, shor
     assert isinstance(right, ClassSoftmax)
     assert isinstance(made, ClassSoftmax)
     features, targets = torch.randn(rows, SIZE), (torch.rand(rows) ** 3 * 3000).long()
-    assert made._at_once(features.cuda())
+    assert not made.cuda().waits
     ours = features.cuda().requires_grad_()
     theirs = features.double().requires_grad_()
     with torch.autocast("cuda", torch.bfloat16, enabled=short):

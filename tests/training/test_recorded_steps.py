@@ -209,7 +209,7 @@ def test_what_asks_for_values_is_never_replayed() -> None:
     classes = torch.arange(VOCABULARY) % 5
     model = language_model("lstm")
     assert MaximumLikelihood(LikelihoodObjective()).alike(model, batch) is not None
-    model.output = ClassSoftmax(16, classes, torch.zeros(5), torch.zeros(VOCABULARY))
+    model.output = ClassSoftmax(16, classes, torch.zeros(5), torch.zeros(VOCABULARY))  # which a processor takes in turn
     assert MaximumLikelihood(LikelihoodObjective()).alike(model, batch) is None
     assert not ScheduledSampling.repeats
 

@@ -18,7 +18,6 @@ from seqloom.errors import ConfigError
 from seqloom.models.language import LanguageModel
 from seqloom.nn import State
 from seqloom.nn.gradients import scale_gradient
-from seqloom.nn.output.softmax import Softmax
 from seqloom.text.tokenizer import Tokenizer
 
 
@@ -181,7 +180,7 @@ class MaximumLikelihood(Carrying):
 
     def compile_whole(self, model: LanguageModel) -> bool:
         """Of what takes word after word, libraries have programs already."""
-        if model.features.sequential or not _asks_nothing(model):
+        if model.features.sequential or model.output.waits:
             return False
         self._judged = torch.compile(judged)
         return True
@@ -189,7 +188,7 @@ class MaximumLikelihood(Carrying):
     def alike(self, model: LanguageModel, batch: TokenBatch) -> Hashable | None:
         """Windows of one shape, all of which go on from those before, or none."""
         fresh = bool(batch.fresh.all())
-        if self.reads is not true_words or not _asks_nothing(model) or (batch.fresh.any() and not fresh):
+        if self.reads is not true_words or model.output.waits or (batch.fresh.any() and not fresh):
             return None
         return batch.inputs.shape, fresh
 
@@ -209,12 +208,6 @@ class MaximumLikelihood(Carrying):
         if self.config.temporal and features.size(1) > 1:
             penalty = penalty + self.config.temporal * (features[:, 1:] - features[:, :-1]).pow(2).mean()
         return penalty
-
-
-def _asks_nothing(model: LanguageModel) -> bool:
-    """Whether the loss needs no value of a tensor before it is there: other output layers sort words by class, or draw
-    some."""
-    return type(model.output) is Softmax
 
 
 def judged(

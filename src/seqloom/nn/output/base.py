@@ -34,6 +34,12 @@ class OutputLayer(nn.Module, ABC):
             return loss
         return (1 - smoothing) * loss - smoothing / self.vocabulary_size * self.log_probs(features).sum()
 
+    @property
+    def waits(self) -> bool:
+        """Whether the loss needs values of tensors on its way, as where words are sorted by class, or some are drawn:
+        then a GPU cannot replay it."""
+        return True
+
     @abstractmethod
     def log_prob(self, features: Tensor, targets: Tensor) -> Tensor:
         """log p(target | features), exact and normalised: [..., input_size], [...] -> [...]."""

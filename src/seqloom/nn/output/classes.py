@@ -56,13 +56,14 @@ class ClassSoftmax(OutputLayer):
         flat, words = features.reshape(-1, self.input_size), targets.reshape(-1)
         classes = self.classes[words]
         of_class = F.cross_entropy(linear(flat, self.class_weight, self.class_bias), classes, reduction="none")
-        within = self._surprise_in_blocks if self._at_once(flat) else self._surprise_within
+        within = self._surprise_within if self.waits else self._surprise_in_blocks
         return -(exact(of_class) + within(flat, words, classes)).view(targets.shape)
 
-    def _at_once(self, features: Tensor) -> bool:
-        """Whether all classes are worked on at once: not on a processor, not where classes filled up have many times
-        the words there are, and not where so few classes are that each score counts for many words."""
-        return features.device.type != "cpu" and max(len(self.sizes), 32) * self.width <= 8 * self.vocabulary_size
+    @property
+    def waits(self) -> bool:
+        """Whether classes are taken one after the other: on a processor, where classes filled up have many times the
+        words there are, and where so few classes are that each score counts for many words."""
+        return self.weight.device.type == "cpu" or max(len(self.sizes), 32) * self.width > 8 * self.vocabulary_size
 
     def _surprise_within(self, features: Tensor, words: Tensor, classes: Tensor) -> Tensor:
         """-log p(w | c, h): the rows of a class together, class by class."""
@@ -138,7 +139,7 @@ class ClassSoftmax(OutputLayer):
     def log_probs(self, features: Tensor) -> Tensor:
         of_class = F.log_softmax(exact(linear(features, self.class_weight, self.class_bias)), dim=-1)
         scores = exact(linear(features, self.weight, self.bias))
-        if self._at_once(features):
+        if not self.waits:
             of_class = of_class - self._filled(scores, -1, ABSENT).logsumexp(-1)
             return scores.index_select(-1, self.places) + of_class.index_select(-1, self.classes)
         within = torch.cat([F.log_softmax(part, dim=-1) for part in scores.split(self.sizes, dim=-1)], dim=-1)

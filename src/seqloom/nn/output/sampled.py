@@ -34,6 +34,10 @@ class SampledOutput(Softmax):
         self.samples = config.samples
         """K"""
 
+    @property
+    def waits(self) -> bool:
+        return True
+
     def loss(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, before: Tensor | None = None) -> Tensor:
         flat, words = self.project(features.reshape(-1, self.input_size)), targets.reshape(-1)
         if smoothing:

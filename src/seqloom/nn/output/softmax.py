@@ -51,6 +51,10 @@ class Softmax(OutputLayer):
         if tied is None:
             nn.init.normal_(self.weight, std=input_size**-0.5)
 
+    @property
+    def waits(self) -> bool:
+        return False
+
     def scores(self, features: Tensor) -> Tensor:
         """Unnormalised log-probabilities of every word: [..., input_size] -> [..., vocabulary_size]."""
         return capped(linear(self.prepared(features), self.weight, self.shift), self.cap)
