@@ -41,8 +41,9 @@ class Decoded(Asked):
     replace_unknown: bool = False
 
     def decoding(self) -> Decoding:
-        """The same for a model."""
-        return Decoding(**{each.name: getattr(self, each.name) for each in fields(Decoding)})
+        """The same for a model, which is stepped as it is, in float32."""
+        asked = (each.name for each in fields(Decoding) if each.name in Decoded.model_fields)
+        return Decoding(**{name: getattr(self, name) for name in asked})
 
 
 class GenerateRequest(Decoded):
