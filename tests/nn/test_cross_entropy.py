@@ -153,6 +153,38 @@ def test_scores_of_all_rows_are_never_held_at_once() -> None:
     assert watch.products == 4 * 3
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_holds_scores_once_and_writes_the_slopes_over_them() -> None:
+    *inputs, targets = (
+        tensor.detach().cuda().requires_grad_(tensor.is_floating_point())
+        for tensor in problem(4096, torch.float32, size=64, words=20_001)
+    )
+    cross_entropy(*inputs, targets).backward()  # libraries take memory of their own the first time
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    cross_entropy(*inputs, targets)
+    assert torch.cuda.max_memory_allocated() - before < 1.5 * 4096 * 20_001 * 4
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("smoothing", "cap"), [(0.0, 0.0), (0.1, 1.5)])
+@pytest.mark.parametrize("kind", [None, torch.bfloat16, torch.float16])
+def test_a_gpu_finds_the_value_and_all_gradients(kind: torch.dtype | None, smoothing: float, cap: float) -> None:
+    *inputs, targets = problem(700, torch.float32, size=64, words=301)
+    with torch.no_grad():
+        inputs[1] /= 8
+    there = [tensor.detach().cuda().requires_grad_() for tensor in inputs]
+    expected = reference(*inputs, targets, smoothing, cap)
+    with torch.autocast("cuda", kind, enabled=kind is not None):
+        loss = cross_entropy(*there, targets.cuda(), smoothing, cap)
+    assert loss.item() == pytest.approx(expected.item(), rel=2e-3)
+    gradients = zip(torch.autograd.grad(3 * loss, there), torch.autograd.grad(3 * expected, inputs), strict=True)
+    for ours, theirs in gradients:
+        assert ours.dtype == torch.float32
+        assert (ours.cpu() - theirs).norm() / theirs.norm() < 2e-2
+
+
 def test_gradients_nobody_wants_are_not_computed() -> None:
     *inputs, targets = problem(1024)
     with Watch() as watch, torch.no_grad():

@@ -17,6 +17,7 @@ from seqloom.decoding.top import top
 from seqloom.nn import kernels
 from seqloom.nn.attention import attend
 from seqloom.nn.cells import CoupledLayer, PeepholeLayer
+from seqloom.nn.cross_entropy import cross_entropy
 
 TESTS = Path(__file__).with_name("test_kernels.py")
 MODULES = sorted(path.stem for path in Path(kernels.__file__).parent.glob("[!_]*.py"))
@@ -43,6 +44,29 @@ def test_every_kernel_is_among_those_tested() -> None:
     assert set(imported) == set(MODULES)
 
 
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed; it is released for Linux alone")
+@pytest.mark.parametrize("smoothed", [False, True])
+@pytest.mark.parametrize("capped", [False, True])
+def test_the_compiler_takes_the_slopes_of_scores_as_the_interpreter_does(
+    smoothed: bool, capped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a GPU that need not be there: the interpreter runs loops that the compiler refuses."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.compiler import compile as compiled
+
+    from seqloom.nn.kernels.entropy import _slope
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    chosen = {"smoothed": smoothed, "capped": capped, "block": 2048}
+    numbers = {**dict.fromkeys(("width", "count", "stride", "apart"), "i32"), "even": "fp32", "rest": "fp32"}
+    for kind in ("fp32", "bf16", "fp16"):
+        tensors = {"scores": f"*{kind}", "targets": "*i64", "losses": "*fp32"}
+        signature = tensors | numbers | {"cap": "fp32"} | dict.fromkeys(chosen, "constexpr")
+        program = compiled(ASTSource(_slope, signature, chosen), target=GPUTarget("cuda", 90, 32))
+        assert "st.global" in program.asm["ptx"]
+
+
 def test_the_processor_uses_no_kernel_even_where_triton_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_INSTALLED", True)
     for name in MODULES:
@@ -54,6 +78,7 @@ def test_the_processor_uses_no_kernel_even_where_triton_is_installed(monkeypatch
     log_probs = torch.randn(3, 7).log_softmax(-1)
     top(log_probs, 2)
     draw(log_probs)
+    cross_entropy(torch.randn(3, 4, requires_grad=True), torch.randn(7, 4), None, torch.tensor([0, 6, 3])).backward()
     for layer in (PeepholeLayer, CoupledLayer):
         cells = layer(4, 5, weight_drop=0.0, start="uniform")
         outputs, _ = cells(torch.randn(2, 3, 4), (torch.zeros(2, 5), torch.zeros(2, 5)))

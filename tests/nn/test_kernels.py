@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from seqloom.nn import cells as plain
 from seqloom.nn.state import found
@@ -502,3 +503,125 @@ def test_numbers_next_to_0_and_1_draw_the_first_and_the_last(uniform: float) -> 
     assert drawn_by_rank(log_probs, 1.0, 1.0, uniforms).item() == (2 if first else 4)
     assert drawn_by_rank(log_probs, 1.0, 0.75, uniforms).item() == (2 if first else 3)
     assert drawn_by_rank(log_probs, 1.0, 0.85, uniforms).item() == (2 if first else 0)
+
+
+def entropy_in_double(
+    scores: Tensor, targets: Tensor, count: int, smoothing: float, cap: float
+) -> tuple[Tensor, Tensor]:
+    """Losses of rows and slopes of their scores, by the library in float64."""
+    exact = scores.double()[:, :count].requires_grad_()
+    bent = cap * torch.tanh(exact / cap) if cap else exact
+    losses = F.cross_entropy(bent, targets, reduction="none", label_smoothing=smoothing)
+    (slopes,) = torch.autograd.grad(losses.sum(), exact)
+    return losses.detach(), F.pad(slopes, (0, scores.size(1) - count))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("rows", "count", "fillers"), [(1, 13, 3), (3, 1, 0), (5, 2047, 1), (2, 6868, 44), (2, 17001, 0)]
+)
+@pytest.mark.parametrize(("smoothing", "cap"), [(0.0, 0.0), (0.1, 0.0), (0.0, 1.5), (0.3, 30.0), (1.0, 0.0)])
+def test_scores_become_slopes_in_their_place(
+    rows: int, count: int, fillers: int, smoothing: float, cap: float, kind: torch.dtype
+) -> None:
+    from seqloom.nn.kernels.entropy import losses_and_slopes
+
+    scores = random(rows, count + fillers, kind=kind).mul_(3)  # each row goes on with something that is not a number
+    around = torch.as_strided(scores, (rows, count + fillers + 1), scores.stride())
+    targets = torch.randint(count, (rows,), device=DEVICE)
+    targets[-1] = count - 1
+    expected, slopes = entropy_in_double(scores, targets, count, smoothing, cap)
+    losses = losses_and_slopes(scores, targets, count, smoothing, cap)
+    assert losses.dtype == torch.float32
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    precision = {torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}[kind]
+    torch.testing.assert_close(scores.double(), slopes, rtol=precision, atol=1e-6)
+    assert not scores[:, count:].any()
+    assert around[:, -1].isnan().all()  # what lies behind a row was left alone
+
+
+@pytest.mark.parametrize("cap", [0.0, 30.0])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_scores_far_apart_and_fillers_of_any_score_give_finite_slopes(smoothing: float, cap: float) -> None:
+    from seqloom.nn.kernels.entropy import losses_and_slopes
+
+    count = 5000  # more than one block of columns
+    scores = torch.full((4, count + 3), -1e4, device=DEVICE)
+    scores[0, 4999] = 1e4  # found last
+    scores[1, 0] = 1e4  # found first
+    scores[2] = torch.linspace(-1e4, 1e4, count + 3)
+    scores[:, count:] = torch.tensor([-torch.inf, torch.nan, 1e9])
+    targets = torch.tensor([4999, 1, 0, 7], device=DEVICE)
+    expected, slopes = entropy_in_double(scores, targets, count, smoothing, cap)
+    losses = losses_and_slopes(scores, targets, count, smoothing, cap)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(scores.double(), slopes, rtol=1e-5, atol=1e-6)
+
+
+def test_a_score_that_is_no_number_shows_in_the_loss() -> None:
+    from seqloom.nn.kernels.entropy import losses_and_slopes
+
+    for strange in (torch.nan, torch.inf):
+        scores = torch.randn(3, 3000, device=DEVICE)
+        scores[1, 2900] = strange
+        losses = losses_and_slopes(scores, torch.tensor([0, 1, 2], device=DEVICE), 3000, 0.0, 0.0)
+        assert losses.isfinite().tolist() == [True, False, True]
+        assert scores[[0, 2]].isfinite().all()
+
+
+def test_targets_may_lie_apart_and_there_may_be_none() -> None:
+    from seqloom.nn.kernels.entropy import losses_and_slopes
+
+    targets = torch.randint(50, (6, 3), device=DEVICE)
+    scores = torch.randn(6, 50, device=DEVICE)
+    expected, slopes = entropy_in_double(scores, targets[:, 1], 50, 0.1, 0.0)
+    losses = losses_and_slopes(scores, targets[:, 1], 50, 0.1, 0.0)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(scores.double(), slopes, rtol=1e-5, atol=1e-6)
+    assert losses_and_slopes(scores[:0], targets[:0, 1], 50, 0.1, 0.0).shape == (0,)
+
+
+@pytest.mark.parametrize(("rows", "words"), [(1, 13), (20, 301)])
+@pytest.mark.parametrize(("smoothing", "cap"), [(0.0, 0.0), (0.1, 0.0), (0.1, 1.5)])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("biased", [True, False])
+def test_the_cross_entropy_by_its_kernel_has_the_value_and_all_gradients(
+    rows: int,
+    words: int,
+    smoothing: float,
+    cap: float,
+    biased: bool,
+    kind: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from seqloom.nn import cross_entropy as whole
+    from seqloom.nn.kernels import entropy
+
+    monkeypatch.setattr("seqloom.nn.kernels.available", lambda _tensor: True)
+    monkeypatch.setattr(whole, "_rows_at_once", lambda *_: 8)  # several pieces
+    called, losses_and_slopes = [], entropy.losses_and_slopes
+
+    def watched(*arguments: Any) -> Tensor:
+        called.append(len(arguments[0]))
+        return losses_and_slopes(*arguments)
+
+    monkeypatch.setattr(entropy, "losses_and_slopes", watched)
+    features, weight = torch.randn(rows, 24, device=DEVICE), torch.randn(words, 24, device=DEVICE) / 5
+    inputs = [features, weight, *([torch.randn(words, device=DEVICE)] if biased else [])]
+    exact = [tensor.double().requires_grad_() for tensor in inputs]
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    bias = [] if biased else [None]
+    targets = torch.randint(words, (rows,), device=DEVICE)
+    with torch.autocast(DEVICE, kind, enabled=kind != torch.float32):
+        loss = whole.cross_entropy(*inputs, *bias, targets, smoothing, cap)
+    assert sum(called) == rows
+    scores = F.linear(*exact)
+    scores = cap * torch.tanh(scores / cap) if cap else scores
+    expected = F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
+    assert loss.dtype == torch.float32
+    tolerance = TOLERANCE[kind]
+    torch.testing.assert_close(loss.double(), expected, rtol=tolerance, atol=1e-5)
+    gradients = zip(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, exact), strict=True)
+    for ours, theirs in gradients:
+        assert ours.dtype == torch.float32
+        assert (ours - theirs).norm() / theirs.norm() < tolerance

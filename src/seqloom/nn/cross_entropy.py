@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from seqloom.nn import kernels
+
 GRAIN = 64  # words, of which a GPU scores a multiple
 
 
@@ -23,8 +25,9 @@ def cross_entropy(
 
     A few rows at a time are scored, and their share of the gradients is taken at once, with p - ε/V - (1 - ε) · [w = y]
     for the scores (times 1 - tanh² under a cap); the backward pass only scales. Under autocast the products are of its
-    type; all else is float32 or better. A compiler is given the formula as it stands: it never writes the scores in
-    float32 itself, and keeps them between the passes as the products leave them.
+    type; all else is float32 or better. On a GPU it is memory that this waits for, so a kernel turns scores into slopes
+    where they are (`nn/kernels/entropy.py`). A compiler is given the formula as it stands: it never writes the scores
+    in float32 itself, and keeps them between the passes as the products leave them.
 
     On a GPU there are words of no vector besides, of probability 0, until their number is one that its products like.
     """
@@ -61,48 +64,32 @@ class _CrossEntropy(torch.autograd.Function):
         product_type = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         exact_type = torch.promote_types(weight.dtype, torch.float32)
         count, missing = len(weight), _missing(device, len(weight))
-        inputs, words = features.to(product_type), weight.to(product_type)
-        words, shifts = _widened(words, None if bias is None else bias.to(product_type), missing)
+        inputs = features.to(product_type)
+        words, shifts = _widened(weight.to(product_type), None if bias is None else bias.to(product_type), missing)
         for_features, for_weight, for_bias, *_ = ctx.needs_input_grad
         features_gradient = torch.empty_like(features) if for_features else None
-        weight_gradient = torch.zeros_like(words, dtype=exact_type) if for_weight else None
-        bias_gradient = torch.zeros_like(shifts, dtype=exact_type) if for_bias and shifts is not None else None
-        even, rest = smoothing / count, 1.0 - smoothing
+        weight_gradient, bias_gradient = None, None
         total = torch.zeros((), dtype=exact_type, device=features.device)
 
-        rows = _rows_at_once(device, count)
+        by_kernel = exact_type == torch.float32 and kernels.available(features)
+        judge = _judge_by_kernel if by_kernel else _judge
+        rows = _rows_at_once(device, count, words.element_size() if by_kernel else None)
         with torch.autocast(device, enabled=False):
             for first in range(0, len(targets), rows):
                 part = slice(first, first + rows)
-                right = targets[part].unsqueeze(1)
-                scores = capped(F.linear(inputs[part], words, shifts).to(exact_type), cap)
-                steepness = 1 - (scores / cap).square() if cap else None
-                if missing:
-                    scores[:, count:] = -torch.inf
-                probabilities = scores.softmax(1)
-                # log Σ_w exp(score_w) by the likeliest word, whose probability is 1/V or more: no second exponential
-                normaliser = scores.amax(1) - probabilities.amax(1).log()
-                total += normaliser.sum() - rest * scores.gather(1, right).sum()
-                if smoothing:
-                    total -= even * scores[:, :count].sum()
-                del scores
-
-                slopes = probabilities.sub_(even) if smoothing else probabilities
-                slopes.scatter_add_(1, right, slopes.new_full((1, 1), -rest).expand_as(right))
-                if steepness is not None:
-                    slopes *= steepness
-                if bias_gradient is not None:
-                    bias_gradient += slopes.sum(0)
+                slopes = judge(F.linear(inputs[part], words, shifts), targets[part], count, smoothing, cap, total)
+                if for_bias and shifts is not None:
+                    bias_gradient = _sum(bias_gradient, slopes.sum(0, dtype=exact_type))
                 slopes = slopes.to(product_type)
                 if features_gradient is not None:
-                    features_gradient[part] = slopes @ words
-                if weight_gradient is not None:
-                    weight_gradient += slopes.t() @ inputs[part]
+                    _put_product(slopes, words, features_gradient[part])
+                if for_weight:
+                    weight_gradient = _sum(weight_gradient, _product(slopes.t(), inputs[part], exact_type))
 
-        if weight_gradient is not None:
-            weight_gradient = weight_gradient[:count].to(weight.dtype)
-        if bias_gradient is not None and bias is not None:
-            bias_gradient = bias_gradient[:count].to(bias.dtype)
+        if for_weight:
+            weight_gradient = _of_words(weight_gradient, weight)
+        if for_bias and bias is not None:
+            bias_gradient = _of_words(bias_gradient, bias)
         ctx.save_for_backward(features_gradient, weight_gradient, bias_gradient)
         return total
 
@@ -111,6 +98,37 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         scaled = [None if saved is None else saved * gradient.to(saved.dtype) for saved in ctx.saved_tensors]
         return *scaled, None, None, None
+
+
+def _judge(scores: Tensor, targets: Tensor, count: int, smoothing: float, cap: float, total: Tensor) -> Tensor:
+    """Scores [rows, words] -> their slopes, in float32 or better; the loss is added to `total`."""
+    scores = capped(scores.to(total.dtype), cap)
+    even, rest, right = smoothing / count, 1.0 - smoothing, targets.unsqueeze(1)
+    steepness = 1 - (scores / cap).square() if cap else None
+    if count < scores.size(1):
+        scores[:, count:] = -torch.inf
+    probabilities = scores.softmax(1)
+    # log Σ_w exp(score_w) by the likeliest word, whose probability is 1/V or more: no second exponential
+    normaliser = scores.amax(1) - probabilities.amax(1).log()
+    total += normaliser.sum() - rest * scores.gather(1, right).sum()
+    if smoothing:
+        total -= even * scores[:, :count].sum()
+
+    slopes = probabilities.sub_(even) if smoothing else probabilities
+    slopes.scatter_add_(1, right, slopes.new_full((1, 1), -rest).expand_as(right))
+    if steepness is not None:
+        slopes *= steepness
+    return slopes
+
+
+def _judge_by_kernel(
+    scores: Tensor, targets: Tensor, count: int, smoothing: float, cap: float, total: Tensor
+) -> Tensor:
+    """The same in the place of the scores, and of their type."""
+    from seqloom.nn.kernels.entropy import losses_and_slopes
+
+    total += losses_and_slopes(scores, targets, count, smoothing, cap).sum()
+    return scores
 
 
 def _missing(device: str, words: int) -> int:
@@ -126,6 +144,35 @@ def _widened(weight: Tensor, bias: Tensor | None, missing: int) -> tuple[Tensor,
     return F.pad(weight, (0, 0, 0, missing)), None if bias is None else F.pad(bias, (0, missing))
 
 
-def _rows_at_once(device: str, vocabulary_size: int) -> int:
-    """Enough rows to keep the products busy; on the CPU no more, so that their scores stay in its cache."""
-    return 256 if device == "cpu" else max(256, (1 << 26) // vocabulary_size)
+def _product(left: Tensor, right: Tensor, kind: torch.dtype) -> Tensor:
+    """A product in this type: a GPU adds up short types in float32, and need not round what comes out."""
+    if left.is_cuda and kind == torch.float32 and left.dtype in (torch.bfloat16, torch.float16):
+        return torch.mm(left, right, out_dtype=kind)
+    return (left @ right).to(kind)
+
+
+def _put_product(left: Tensor, right: Tensor, place: Tensor) -> None:
+    """A product in its place, whatever that is of."""
+    if place.dtype == left.dtype:
+        torch.mm(left, right, out=place)
+    else:
+        place.copy_(left @ right)
+
+
+def _sum(before: Tensor | None, part: Tensor) -> Tensor:
+    return part if before is None else before.add_(part)
+
+
+def _of_words(gradient: Tensor | None, like: Tensor) -> Tensor:
+    """The gradient of those words that there are; zeros where there was no target."""
+    return torch.zeros_like(like) if gradient is None else gradient[: len(like)].to(like.dtype)
+
+
+def _rows_at_once(device: str, vocabulary_size: int, bytes_each: int | None = None) -> int:
+    """Enough rows to keep the products busy; on the CPU no more, so that their scores stay in its cache. On a GPU, a
+    kernel holds their scores alone, of so many bytes each, and for a gigabyte of these the gradient of the weights is
+    written once or twice; without one there are copies in float32."""
+    if device == "cpu":
+        return 256
+    scores = (1 << 26) if bytes_each is None else (1 << 30) // bytes_each
+    return max(256, scores // vocabulary_size // 256 * 256)
