@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -208,6 +210,34 @@ def test_attention_average_weighs_by_the_formula() -> None:
         weights = scores.exp() / scores.exp().sum(1, keepdim=True)
         expected = (weights.unsqueeze(-1) * vectors[:, : time + 1]).sum(1)
         torch.testing.assert_close(features[:, time], expected)
+
+
+@pytest.mark.parametrize("name", ["feedforward", "feedforward of one word"])
+@pytest.mark.parametrize("time", [1, 7])
+def test_feedforward_multiplies_windows_written_out_as_its_convolution_does(name: str, time: int) -> None:
+    layer = make(name)
+    sequence = inputs(layer.context - 1 + time).requires_grad_()
+    found, expected = layer.by_product(sequence), layer.window(sequence.mT).mT
+    torch.testing.assert_close(found, expected)
+    upstream, learned = torch.randn_like(expected), (sequence, layer.window.weight, layer.window.bias)
+    ours, theirs = (torch.autograd.grad(each, learned, upstream) for each in (found, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", CONFIGS)
+def test_features_and_gradients_of_a_gpu_are_those_of_the_processor(name: str) -> None:
+    layer, vectors = make(name), inputs(9).requires_grad_()
+    there, moved = copy.deepcopy(layer).cuda(), vectors.detach().cuda().requires_grad_()
+    upstream, found = torch.randn(1, dtype=torch.float64), []
+    for each, read_here in ((layer, vectors), (there, moved)):
+        features, state = each(read_here, each.start(BATCH, read_here))
+        again, _ = each(read_here, state)  # goes on from there
+        loss = (features.square().sum() + again.square().sum()) * upstream.to(features.device)
+        gradients = torch.autograd.grad(loss, (read_here, *each.parameters()), allow_unused=True)
+        found.append([features, again, *(gradient for gradient in gradients if gradient is not None)])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(theirs.cpu(), ours, rtol=1e-5, atol=1e-6)
 
 
 def test_feedforward_reads_exactly_its_window_with_zeros_before_the_start() -> None:

@@ -31,7 +31,9 @@ class Average(FeatureLayer):
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         end = state.position + inputs.size(1)
-        sums = exact(inputs).cumsum(1) + state["sum"].unsqueeze(1)  # a short type would soon forget what is added
+        sums = exact(inputs).cumsum(1)  # a short type would soon forget what is added
+        if isinstance(state.position, Tensor) or state.position > 0:
+            sums = sums + state["sum"].unsqueeze(1)
         counts = 1 + places_from(state.position, inputs.size(1), inputs.device, sums.dtype)
         return (sums / counts.unsqueeze(-1)).to(inputs.dtype), State({"sum": sums[:, -1]}, end)
 
