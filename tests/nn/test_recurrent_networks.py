@@ -17,6 +17,7 @@ from seqloom.config.schema.language import FeaturesConfig
 from seqloom.nn import Recurrent, build_features
 from seqloom.nn.cells import CoupledLayer, CoupledScan, LoopedLayer, PeepholeLayer, PeepholeScan
 from seqloom.nn.dropout import drop_values
+from seqloom.nn.recurrent import LibraryLayer, in_one_piece, read_at_once
 
 BATCH, TIME, INPUT, SIZE = 3, 6, 4, 5
 
@@ -60,6 +61,87 @@ def test_stack_equals_the_library_module(ours: dict[str, str], library: type[nn.
     torch.testing.assert_close(state["layer1.hidden"], hidden[1])
     if isinstance(memory, tuple):
         torch.testing.assert_close(state["layer0.cell"], memory[1][0])
+
+
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru"])
+def test_layers_read_at_once_what_they_read_one_after_the_other(kind: str) -> None:
+    layer = network(kind, size=SIZE, layers=3).double()
+    inputs = vectors().requires_grad_()
+    _, before = layer(vectors(1), layer.start(BATCH, inputs))
+    memories = [tuple(before[name] for name in names) for names in layer.memory]
+    features, after = read_at_once(list(layer.layers), inputs, memories)
+    expected, state = layer(inputs, before)
+    torch.testing.assert_close(features, expected)
+    for names, memory in zip(layer.memory, after, strict=True):
+        torch.testing.assert_close(memory, tuple(state[name] for name in names))
+    learned = [inputs, *layer.parameters()]
+    ours, theirs = (
+        torch.autograd.grad(each.square().sum(), learned, retain_graph=True) for each in (features, expected)
+    )
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_weights_in_one_piece_are_matrices_and_then_biases() -> None:
+    module = nn.LSTM(INPUT, SIZE, num_layers=2)
+    weights = list(module.parameters())
+    pieces = in_one_piece(weights)
+    assert all(torch.equal(piece, weight) for piece, weight in zip(pieces, weights, strict=True))
+    matrices, biases = ([piece for piece in pieces if piece.dim() == dim] for dim in (2, 1))
+    place = pieces[0].data_ptr()
+    for piece in [*matrices, *biases]:
+        assert piece.data_ptr() == place
+        place += piece.numel() * piece.element_size()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.filterwarnings("error:RNN module weights")
+def test_a_gpu_reads_all_layers_of_an_lstm_in_one_call_and_copies_no_weights_besides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layer, inputs = network("lstm", size=SIZE, layers=3).double(), vectors()
+    expected = run(layer, inputs)
+    expected_gradients = torch.autograd.grad(expected.square().sum(), list(layer.parameters()))
+    calls, window = [], LibraryLayer.window
+
+    def watched(self: LibraryLayer, inputs: Tensor, before: Any, weights: Any) -> Any:
+        calls.append(len(before[0]))
+        return window(self, inputs, before, weights)
+
+    monkeypatch.setattr(LibraryLayer, "window", watched)
+    layer.cuda()
+    features = run(layer, inputs.cuda())
+    assert calls == [3]
+    torch.testing.assert_close(features.cpu(), expected)
+    gradients = torch.autograd.grad(features.square().sum(), list(layer.parameters()))
+    for ours, theirs in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize(
+    ("options", "training", "time", "joined"),
+    [
+        ({}, True, TIME, True),
+        ({}, True, 1, False),
+        ({"hidden_dropout": 0.1}, True, TIME, False),
+        ({"hidden_dropout": 0.1}, False, TIME, True),
+        ({"weight_drop": 0.1}, True, TIME, False),
+        ({"output_size": 4}, True, TIME, False),
+        ({"layers": 1}, True, TIME, False),
+        ({"kind": "lstm-peephole"}, True, TIME, False),
+    ],
+)
+def test_layers_are_read_at_once_on_a_gpu_where_nothing_lies_between_them(
+    options: dict[str, Any], training: bool, time: int, joined: bool
+) -> None:
+    class OfAGpu:
+        is_cuda = True
+
+        def size(self, _dimension: int) -> int:
+            return time
+
+    layer = network(**({"kind": "lstm", "size": SIZE, "layers": 2} | options)).train(training)
+    assert layer._at_once(OfAGpu()) is joined
+    assert layer._at_once(vectors()) is False
 
 
 @pytest.mark.parametrize("kind", ["rnn", "rnn-relu", "lstm", "gru"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,9 @@ class LibraryLayer(RecurrentLayer):
     weights, which the library keeps in one contiguous piece for cuDNN.
     """
 
+    joins_layers = False
+    """Whether cuDNN takes less time for several such layers in one call than for one after the other."""
+
     def __init__(
         self, network: nn.RNNBase, kernel: Callable[..., tuple[Tensor, ...]], weight_drop: float, start: Start
     ) -> None:
@@ -43,19 +47,26 @@ class LibraryLayer(RecurrentLayer):
         if inputs.size(1) == 1 and settled(next(self.network.parameters())):
             memory = self.step(inputs[:, 0], *memory)
             return memory[0].unsqueeze(1), memory
-        before = tuple(tensor.unsqueeze(0) for tensor in memory)  # [1, batch, size]
+        outputs, after = self.window(inputs, [tensor.unsqueeze(0) for tensor in memory], self._weights())
+        return outputs, tuple(tensor.squeeze(0) for tensor in after)
+
+    def window(
+        self, inputs: Tensor, before: Sequence[Tensor], weights: Sequence[Tensor]
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        """Read a window by the library's kernel, with as many layers as there are in the memory, each [layers, batch,
+        size], and weights for each layer."""
         outputs, *after = self.kernel(
             inputs,
             before if len(before) > 1 else before[0],
-            self._weights(),
+            weights,
             True,  # there are biases
-            1,  # layer
+            len(before[0]),  # layers
             0.0,  # dropout between layers
             torch.is_grad_enabled(),  # keep what the backward pass needs
             False,  # one direction
             True,  # batch first
         )
-        return outputs, tuple(tensor.squeeze(0) for tensor in after)
+        return outputs, after
 
     @abstractmethod
     def step(self, inputs: Tensor, *memory: Tensor) -> tuple[Tensor, ...]:
@@ -71,10 +82,27 @@ class LibraryLayer(RecurrentLayer):
         weights: list[Tensor] = list(self.network.parameters())
         if self.training and self.weight_drop > 0.0:
             weights[1] = drop_values(weights[1], self.weight_drop, training=True)
-            pieces = torch.cat([weight.flatten() for weight in weights])  # one piece, as cuDNN wants it
-            sizes = [weight.numel() for weight in weights]
-            weights = [piece.view_as(like) for piece, like in zip(pieces.split(sizes), weights, strict=True)]
+            weights = in_one_piece(weights)
         return weights
+
+
+def in_one_piece(weights: Sequence[Tensor]) -> list[Tensor]:
+    """The same weights, one after the other in memory as cuDNN wants them: all matrices, and then all biases."""
+    order = sorted(range(len(weights)), key=lambda place: weights[place].dim() == 1)
+    together = torch.cat([weights[place].flatten() for place in order])
+    pieces = together.split([weights[place].numel() for place in order])
+    return [piece.view_as(weights[place]) for place, piece in sorted(zip(order, pieces, strict=True))]
+
+
+def read_at_once(
+    layers: Sequence[LibraryLayer], inputs: Tensor, memories: Sequence[tuple[Tensor, ...]]
+) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+    """Read a window by layers of one kind and size, each with its memory, in one call of the library's kernel; nothing
+    is dropped between them. cuDNN may work on one layer while another is still at steps before."""
+    before = [torch.stack(tensors) for tensors in zip(*memories, strict=True)]  # each [layers, batch, size]
+    weights = in_one_piece([weight for layer in layers for weight in layer.network.parameters()])
+    outputs, after = layers[0].window(inputs, before, weights)
+    return outputs, list(zip(*(tensor.unbind() for tensor in after), strict=True))
 
 
 class RnnLayer(LibraryLayer):
@@ -100,6 +128,7 @@ class LstmLayer(LibraryLayer):
     """
 
     memory = ("hidden", "cell")
+    joins_layers = True
 
     def __init__(self, input_size: int, size: int, weight_drop: float, start: Start) -> None:
         network = nn.LSTM(input_size, size, batch_first=True)
@@ -195,6 +224,13 @@ class Recurrent(FeatureLayer):
 
     def forward(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         after = State(position=state.position + inputs.size(1))
+        if self._at_once(inputs):
+            memories = [tuple(state[name] for name in names) for names in self.memory]
+            layers: list[Any] = list(self.layers)
+            hidden, memories = read_at_once(layers, inputs, memories)
+            for names, memory in zip(self.memory, memories, strict=True):
+                after.update(zip(names, memory, strict=True))
+            return self.dropout(hidden), after
         hidden = inputs
         for depth, (layer, names) in enumerate(zip(self.layers, self.memory, strict=True)):
             if depth > 0:
@@ -202,3 +238,11 @@ class Recurrent(FeatureLayer):
             hidden, memory = layer(hidden, tuple(state[name] for name in names))
             after.update(zip(names, memory, strict=True))
         return self.dropout(hidden), after
+
+    def _at_once(self, inputs: Tensor) -> bool:
+        """Whether all layers are to read a window in one call: on a GPU, where nothing is dropped within or between."""
+        if not inputs.is_cuda or inputs.size(1) == 1 or len(self.layers) == 1:
+            return False
+        if self.training and (self.hidden_dropout.probability or any(layer.weight_drop for layer in self.layers)):
+            return False
+        return all(getattr(layer, "joins_layers", False) and layer.size == self.output_size for layer in self.layers)
