@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -29,18 +31,31 @@ def reference(
     return F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
 
 
+def check(
+    called: Callable[..., Tensor],
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float,
+    cap: float,
+) -> None:
+    """Value and gradients are those of the library."""
+    loss, expected = (each(features, weight, bias, targets, smoothing, cap) for each in (called, reference))
+    torch.testing.assert_close(loss, expected)
+    inputs = [each for each in (features, weight, bias) if each is not None]
+    gradients = zip(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, inputs), strict=True)
+    for ours, theirs in gradients:
+        torch.testing.assert_close(ours, theirs)
+
+
 @pytest.mark.parametrize("rows", [1, 255, 256, 257, 512, 600])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("cap", [0.0, 1.5])
 def test_value_and_gradients_are_those_of_the_library_at_every_number_of_rows(
     rows: int, smoothing: float, cap: float
 ) -> None:
-    *inputs, targets = problem(rows)
-    loss, expected = cross_entropy(*inputs, targets, smoothing, cap), reference(*inputs, targets, smoothing, cap)
-    torch.testing.assert_close(loss, expected)
-    gradients = zip(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, inputs), strict=True)
-    for ours, theirs in gradients:
-        torch.testing.assert_close(ours, theirs)
+    check(cross_entropy, *problem(rows), smoothing, cap)
 
 
 @pytest.mark.parametrize("cap", [0.0, 1.5])
@@ -88,12 +103,10 @@ def test_a_compiler_makes_the_same_of_it(smoothing: float, cap: float) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(("smoothing", "cap"), [(0.0, 0.0), (0.0, 1.5), (0.1, 1.5)])
 def test_words_that_fill_up_the_products_of_a_gpu_change_nothing(
-    smoothing: float, cap: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
+    smoothing: float, cap: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch.compiler.reset()
     filled: list[int] = []
 
     def missing(_device: str, words: int) -> int:
@@ -101,14 +114,47 @@ def test_words_that_fill_up_the_products_of_a_gpu_change_nothing(
         return filled[-1]
 
     monkeypatch.setattr(cross_entropy_module, "_missing", missing)
-    *inputs, targets = problem(300)
-    called = torch.compile(cross_entropy, backend="aot_eager", fullgraph=False) if compiled else cross_entropy
-    loss, expected = called(*inputs, targets, smoothing, cap), reference(*inputs, targets, smoothing, cap)
-    torch.testing.assert_close(loss, expected)
-    gradients = zip(torch.autograd.grad(3 * loss, inputs), torch.autograd.grad(3 * expected, inputs), strict=True)
-    for ours, theirs in gradients:
-        torch.testing.assert_close(ours, theirs)
-    assert filled == ([] if compiled and smoothing else [3])  # 13 words and 3
+    check(cross_entropy, *problem(300), smoothing, cap)
+    assert filled == [3]  # 13 words and 3
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("smoothing", "cap"), [(0.0, 0.0), (0.1, 1.5)])
+def test_for_a_gpu_a_compiler_makes_one_operation_of_it(
+    smoothing: float, cap: float, biased: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.compiler.reset()
+    monkeypatch.setattr(cross_entropy_module, "_is_one_operation", lambda _features: True)
+    asked: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        asked.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
+        return graph.forward
+
+    features, weight, bias, targets = problem(300)
+    for compiled in (backend, "aot_eager"):
+        torch.compiler.reset()
+        called = torch.compile(cross_entropy, backend=compiled, fullgraph=True)
+        check(called, features, weight, bias if biased else None, targets, smoothing, cap)
+    assert F.linear not in asked
+    assert torch.ops.seqloom.cross_entropy.default in asked
+
+
+def test_the_operation_keeps_to_what_it_says_of_itself() -> None:
+    features, weight, bias, targets = problem(20)
+    for biases in (bias, None):
+        inputs = (features, weight, biases, targets, 0.1, 1.5, torch.float64)
+        torch.library.opcheck(torch.ops.seqloom.cross_entropy.default, inputs)
+
+
+def test_the_operation_multiplies_in_the_type_of_autocast() -> None:
+    features, weight, bias, targets = problem(40, torch.float32)
+    total, *found = torch.ops.seqloom.cross_entropy(features, weight, bias, targets, 0.0, 0.0, torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = cross_entropy(features, weight, bias, targets)
+    assert torch.equal(total, expected)
+    for ours, theirs in zip(found, torch.autograd.grad(expected, (features, weight, bias)), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,17 +27,17 @@ def cross_entropy(
     A few rows at a time are scored, and their share of the gradients is taken at once, with p - ε/V - (1 - ε) · [w = y]
     for the scores (times 1 - tanh² under a cap); the backward pass only scales. Under autocast the products are of its
     type; all else is float32 or better. On a GPU it is memory that this waits for, so a kernel turns scores into slopes
-    where they are (`nn/kernels/entropy.py`). A compiler is given the formula as it stands: it never writes the scores
-    in float32 itself, and keeps them between the passes as the products leave them.
+    where they are (`nn/kernels/entropy.py`), and a compiler is told of all this as of one operation. For a processor it
+    is given the formula as it stands: it never writes the scores in float32 itself.
 
     On a GPU there are words of no vector besides, of probability 0, until their number is one that its products like.
     """
     if torch.compiler.is_compiling():
-        missing = 0 if smoothing else _missing(features.device.type, len(weight))
-        scores = F.linear(features, *_widened(weight, bias, missing))
+        if _is_one_operation(features):
+            total, *_ = _cross_entropy(features, weight, bias, targets, smoothing, cap, _product_type(weight))
+            return total
+        scores = F.linear(features, weight, bias)
         scores = capped(scores.to(torch.promote_types(scores.dtype, torch.float32)), cap)
-        if missing:
-            scores = scores.masked_fill(torch.arange(scores.size(1), device=scores.device) >= len(weight), -torch.inf)
         return F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
     if not torch.is_grad_enabled():  # then nobody will ask for gradients, whatever requires them
         features, weight = features.detach(), weight.detach()
@@ -60,44 +61,109 @@ class _CrossEntropy(torch.autograd.Function):
         smoothing: float,
         cap: float,
     ) -> Tensor:
-        device = features.device.type
-        product_type = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        exact_type = torch.promote_types(weight.dtype, torch.float32)
-        count, missing = len(weight), _missing(device, len(weight))
-        inputs = features.to(product_type)
-        words, shifts = _widened(weight.to(product_type), None if bias is None else bias.to(product_type), missing)
-        for_features, for_weight, for_bias, *_ = ctx.needs_input_grad
-        features_gradient = torch.empty_like(features) if for_features else None
-        weight_gradient, bias_gradient = None, None
-        total = torch.zeros((), dtype=exact_type, device=features.device)
-
-        by_kernel = exact_type == torch.float32 and kernels.available(features)
-        judge = _judge_by_kernel if by_kernel else _judge
-        rows = _rows_at_once(device, count, words.element_size() if by_kernel else None)
-        with torch.autocast(device, enabled=False):
-            for first in range(0, len(targets), rows):
-                part = slice(first, first + rows)
-                slopes = judge(F.linear(inputs[part], words, shifts), targets[part], count, smoothing, cap, total)
-                if for_bias and shifts is not None:
-                    bias_gradient = _sum(bias_gradient, slopes.sum(0, dtype=exact_type))
-                slopes = slopes.to(product_type)
-                if features_gradient is not None:
-                    _put_product(slopes, words, features_gradient[part])
-                if for_weight:
-                    weight_gradient = _sum(weight_gradient, _product(slopes.t(), inputs[part], exact_type))
-
-        if for_weight:
-            weight_gradient = _of_words(weight_gradient, weight)
-        if for_bias and bias is not None:
-            bias_gradient = _of_words(bias_gradient, bias)
-        ctx.save_for_backward(features_gradient, weight_gradient, bias_gradient)
+        wanted = ctx.needs_input_grad[:3]
+        total, *gradients = _found(features, weight, bias, targets, smoothing, cap, _product_type(weight), wanted)
+        ctx.save_for_backward(*gradients)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        scaled = [None if saved is None else saved * gradient.to(saved.dtype) for saved in ctx.saved_tensors]
-        return *scaled, None, None, None
+        return *_scaled(ctx.saved_tensors, gradient), None, None, None
+
+
+@torch.library.custom_op("seqloom::cross_entropy", mutates_args=())
+def _cross_entropy(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float,
+    cap: float,
+    product_type: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """For a compiler: the loss, and its gradients by features, weight and bias."""
+    total, *gradients = _found(features, weight, bias, targets, smoothing, cap, product_type, (True,) * 3)
+    for_features, for_weight, for_bias = (features.new_empty(0) if each is None else each for each in gradients)
+    return total, for_features, for_weight, for_bias
+
+
+@_cross_entropy.register_fake
+def _(features: Tensor, weight: Tensor, bias: Tensor | None, *_: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    total = weight.new_empty((), dtype=torch.promote_types(weight.dtype, torch.float32))
+    for_bias = features.new_empty(0) if bias is None else torch.empty_like(bias)
+    return total, torch.empty_like(features), torch.empty_like(weight), for_bias
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.biased = inputs[2] is not None
+    ctx.save_for_backward(*output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+
+
+def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    for_features, for_weight, for_bias = _scaled(ctx.saved_tensors, gradient)
+    return for_features, for_weight, for_bias if ctx.biased else None, None, None, None, None
+
+
+_cross_entropy.register_autograd(_differentiate, setup_context=_keep)
+
+
+def _is_one_operation(features: Tensor) -> bool:
+    """Whether a compiler is not to look inside."""
+    return kernels.available(features) and features.dtype != torch.float64
+
+
+def _product_type(weight: Tensor) -> torch.dtype:
+    """What products are computed in."""
+    device = weight.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+
+
+def _scaled(gradients: Sequence[Tensor | None], factor: Tensor) -> list[Tensor | None]:
+    return [None if each is None else each * factor.to(each.dtype) for each in gradients]
+
+
+def _found(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float,
+    cap: float,
+    product_type: torch.dtype,
+    wanted: Sequence[bool],
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """The loss, and those of its gradients by features, weight and bias that are wanted."""
+    device, exact_type = features.device.type, torch.promote_types(weight.dtype, torch.float32)
+    count, missing = len(weight), _missing(device, len(weight))
+    inputs = features.to(product_type)
+    words, shifts = _widened(weight.to(product_type), None if bias is None else bias.to(product_type), missing)
+    for_features, for_weight, for_bias = wanted
+    features_gradient = torch.empty_like(features) if for_features else None
+    weight_gradient, bias_gradient = None, None
+    total = torch.zeros((), dtype=exact_type, device=features.device)
+
+    by_kernel = exact_type == torch.float32 and kernels.available(features)
+    judge = _judge_by_kernel if by_kernel else _judge
+    rows = _rows_at_once(device, count, words.element_size() if by_kernel else None)
+    with torch.autocast(device, enabled=False):
+        for first in range(0, len(targets), rows):
+            part = slice(first, first + rows)
+            slopes = judge(F.linear(inputs[part], words, shifts), targets[part], count, smoothing, cap, total)
+            if for_bias and shifts is not None:
+                bias_gradient = _sum(bias_gradient, slopes.sum(0, dtype=exact_type))
+            slopes = slopes.to(product_type)
+            if features_gradient is not None:
+                _put_product(slopes, words, features_gradient[part])
+            if for_weight:
+                weight_gradient = _sum(weight_gradient, _product(slopes.t(), inputs[part], exact_type))
+
+    if for_weight:
+        weight_gradient = _of_words(weight_gradient, weight)
+    if for_bias and bias is not None:
+        bias_gradient = _of_words(bias_gradient, bias)
+    return total, features_gradient, weight_gradient, bias_gradient
 
 
 def _judge(scores: Tensor, targets: Tensor, count: int, smoothing: float, cap: float, total: Tensor) -> Tensor:
