@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from seqloom.decoding import Greedy, Limits, Sampler
+from seqloom.decoding.writing import BLOCK, Writing
 from seqloom.nn import cells as plain
-from seqloom.nn.state import found
+from seqloom.nn import kernels
+from seqloom.nn.state import State, found
+from seqloom.text.special import EOS, UNK
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and find_spec("triton") is not None
 DEVICE = "cpu" if INTERPRETED else "cuda"
@@ -625,3 +630,117 @@ def test_the_cross_entropy_by_its_kernel_has_the_value_and_all_gradients(
     for ours, theirs in gradients:
         assert ours.dtype == torch.float32
         assert (ours - theirs).norm() / theirs.norm() < tolerance
+
+
+CHOICES = [(Limits(9), 9), (Limits(9, 5), 3), (Limits(9, 5, unknown=False), 4700), (Limits(9), 4096)]
+"""Limits of what is written, and how large a vocabulary is: less than a program takes, as much, and more."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("limits", "size"), CHOICES)
+@pytest.mark.parametrize("chooser", [Greedy(), Sampler(), Sampler(temperature=0.3), Sampler(top_p=0.8), Sampler(1, 3)])
+def test_tokens_are_chosen_and_written_down_as_plain_torch_does(
+    chooser: Greedy | Sampler, limits: Limits, size: int, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float64 Writing goes the plain way. Some rows are inside their prompts, some may not end yet, and one may say
+    nothing but the end."""
+    rows, size = 8, max(size, 6)
+    writing = writing_by(chooser, limits)
+    scores = torch.randn(rows, size, device=DEVICE).mul(3).to(kind)
+    scores[:, EOS] += 4
+    scores[5, :EOS], scores[5, EOS + 1 :] = -torch.inf, -torch.inf
+    scores[6, size // 2 :] = -torch.inf
+    state = writing_state(rows)
+    plainly = State({name: tensor.clone() for name, tensor in state.items()})
+    for _ in range(2):
+        expected, plainly = writing.choose(scores.double().log_softmax(1), plainly)
+        monkeypatch.setattr(kernels, "available", lambda tensor: True)
+        found, state = writing.choose_by_scores(random(*scores.shape, kind=kind).copy_(scores), state)
+        monkeypatch.undo()
+        assert torch.equal(found, expected)
+        assert found is state["token"]
+    for name, tensor in state.items():
+        torch.testing.assert_close(tensor, plainly[name], rtol=1e-5, atol=1e-4)
+
+
+def writing_by(chooser: Greedy | Sampler, limits: Limits) -> Writing:
+    return Writing(SimpleNamespace(vocabulary_size=0), chooser, limits)  # type: ignore[arg-type]
+
+
+def writing_state(rows: int) -> State:
+    """What rows keep that write, in the midst of a block; of some there is more of the prompt."""
+    lengths = torch.tensor([-3, -1, 0, 3, 4, 2, 0, -4], device=DEVICE)[:rows]
+    return State(
+        {
+            "token": torch.full((rows,), 5, device=DEVICE),
+            "length": lengths,
+            "rest": torch.randint(4, 6, (rows, 4), device=DEVICE),
+            "uniforms": torch.rand(rows, BLOCK, dtype=torch.float64, device=DEVICE),
+            "place": torch.full((rows,), 7, device=DEVICE),
+            "written": torch.zeros(rows, BLOCK, 2, dtype=torch.float64, device=DEVICE),
+        }
+    )
+
+
+def test_of_equal_scores_the_first_is_chosen_in_whatever_program_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    writing = writing_by(Greedy(), Limits(9))
+    scores = torch.zeros(5, 9000, device=DEVICE)
+    for row, columns in enumerate(([8999], [4095, 4096], [5000, 8500], [4096, 8192], [6, 5])):
+        scores[row, columns] = 1.0
+    state = writing_state(5)
+    state["length"].zero_()
+    monkeypatch.setattr(kernels, "available", lambda tensor: True)
+    assert writing.choose_by_scores(scores, state)[0].tolist() == [8999, 4095, 5000, 4096, 5]
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("chooser", [Greedy(), Sampler(), Sampler(top_p=0.5)])
+def test_rows_that_can_say_nothing_or_are_not_numbers_are_found_out(
+    chooser: Greedy | Sampler, normalised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing = writing_by(chooser, Limits(9))
+    scores = torch.randn(5, 5000, device=DEVICE)
+    scores[0, 4:] = scores[0, 0] = -torch.inf  # <pad>, <bos> and <eos> are left
+    scores[1, 4:] = scores[1, 0] = scores[1, EOS] = -torch.inf
+    scores[2, [7, 4500]] = torch.nan
+    scores[3] = torch.nan
+    state = writing_state(5)
+    state["length"].zero_()
+    monkeypatch.setattr(kernels, "available", lambda tensor: True)
+    tokens, state = writing.choose_by_scores(scores, state, normalised)
+    chosen, likely = state["written"][:, 7].unbind(1)
+    assert chosen[0] == EOS
+    assert likely[1] == -torch.inf
+    assert likely[2:4].isnan().all()
+    assert likely[[0, 4]].isfinite().all()
+    assert ((chosen >= 0) & (chosen < 5000)).all()
+    assert (tokens[:2] == UNK).all()
+
+
+def test_scores_that_are_log_probs_are_not_normalised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of models that are multiplied do not sum to 1, and are told as they are."""
+    writing = writing_by(Greedy(), Limits(9))
+    state = writing_state(1)
+    state["length"].zero_()
+    monkeypatch.setattr(kernels, "available", lambda tensor: True)
+    _, state = writing.choose(torch.tensor([[-9.0, -9, -9, -9, -2.5, -3]], device=DEVICE), state)
+    assert state["written"][0, 7].tolist() == [4.0, -2.5]
+
+
+def test_draws_from_scores_are_as_frequent_as_they_are_probable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of evenly spaced numbers, each token gets its share, in the order of the vocabulary."""
+    rows, size, inverse = 50 * FEW, 4300, 1 / 0.8
+    writing = writing_by(Sampler(temperature=0.8), Limits(9))
+    scores = torch.full((1, size), -torch.inf, device=DEVICE)
+    scores[0, [5, 4000, 4100, 4299]] = torch.tensor([0.1, 0.2, 0.3, 0.4], device=DEVICE).log()
+    state = writing_state(1)
+    state = State({name: tensor[:1].expand(rows, *tensor.shape[1:]).clone() for name, tensor in state.items()})
+    state["length"].zero_()
+    state["uniforms"][:, 7] = (torch.arange(rows, device=DEVICE).double() + 0.5) / rows
+    monkeypatch.setattr(kernels, "available", lambda tensor: True)
+    writing.choose_by_scores(scores.repeat(rows, 1), state)
+    drawn = state["written"][:, 7, 0]
+    assert (drawn.diff() >= 0).all()
+    shares = (scores[0, [5, 4000, 4100, 4299]].double() * inverse).softmax(0)
+    for token, share in zip((5, 4000, 4100, 4299), shares.tolist(), strict=True):
+        assert abs((drawn == token).sum().item() - rows * share) <= 1.001

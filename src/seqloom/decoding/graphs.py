@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -36,6 +36,14 @@ class RecordableModel(StepModel, Protocol):
 
     def reserve(self, state: State, steps: int) -> State:
         """The same state with caches long enough for so many steps: until then, its tensors keep their shapes."""
+
+
+@runtime_checkable
+class ScoringModel(Protocol):
+    """A model that has scores of tokens before it has log p of them: enough for who needs log p of one alone."""
+
+    def read_scores(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        """As `read`, with scores s, perhaps in a shorter type: log p = s - log Σ exp s."""
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,14 @@ class Limits:
             self.delay(log_probs, too_early)
         return log_probs
 
+    @property
+    def never(self) -> tuple[int, int]:
+        """From where and up to where what may never be said stands: <unk>, <pad> and <bos> are neighbours."""
+        return PAD if self.unknown else UNK, BOS + 1
+
     def bar(self, log_probs: Tensor) -> None:
         """In place: -inf for what may never be said."""
-        never = slice(PAD if self.unknown else UNK, BOS + 1)  # <unk>, <pad>, <bos> are neighbours
-        log_probs[:, never] = IMPOSSIBLE
+        log_probs[:, slice(*self.never)] = IMPOSSIBLE
 
     def delay(self, log_probs: Tensor, too_early: Tensor) -> None:
         """In place: -inf for `<eos>` in the rows where it is too early, unless they have nothing else to say."""

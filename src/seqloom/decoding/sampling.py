@@ -77,6 +77,16 @@ class Sampler:
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ConfigError(f"top_p must be above 0 and at most 1, not {self.top_p}")
 
+    @property
+    def cuts(self) -> bool:
+        """Whether it draws from the most probable part alone."""
+        return self.top_k is not None or self.top_p is not None
+
+    @property
+    def sharpness(self) -> float:
+        """1/temperature, as far as float32 has it."""
+        return 1 / max(self.temperature, torch.finfo(torch.float32).tiny)
+
     def choose(self, log_probs: Tensor, sequences: Tensor, steps: Tensor) -> Tensor:
         tokens = None  # what the columns of `log_probs` stand for, once they are no longer the vocabulary in order
         if self.top_k is not None:
@@ -88,7 +98,7 @@ class Sampler:
         return drawn if tokens is None else tokens.gather(1, drawn[:, None]).squeeze(1)
 
     def pick(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
-        if self.top_k is None and self.top_p is None:
+        if not self.cuts:
             return self._drawn(log_probs, uniforms)
         tokens, mass = None, self.top_p or 1.0
         if self.top_k is not None and asks_nothing(log_probs, self.top_k):

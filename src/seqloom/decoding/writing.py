@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seqloom.decoding.graphs import RecordableModel
+from seqloom.decoding.graphs import RecordableModel, ScoringModel
 from seqloom.decoding.limits import IMPOSSIBLE, Limits
 from seqloom.decoding.prompts import Forced
-from seqloom.decoding.sampling import Picker
+from seqloom.decoding.sampling import Greedy, Picker, Sampler
 from seqloom.decoding.uniforms import streams, uniforms_at
+from seqloom.nn import kernels
 from seqloom.nn.state import State
 from seqloom.text.special import EOS, UNK
 
@@ -74,12 +75,17 @@ class Writing:
         return state
 
     def choose(self, log_probs: Tensor, state: State) -> tuple[Tensor, State]:
-        """What a step does once it knows log p of all tokens [rows, vocabulary]: the tokens that are read next."""
+        """What a step does once it knows log p of all tokens [rows, vocabulary]: the tokens that are read next.
+
+        On a GPU it has kernels of its own, which do not need log p, see `choose_by_scores`.
+        """
+        if _suits_kernels(log_probs):
+            return self.choose_by_scores(log_probs, state, normalised=True)
         length, rest, place = state["length"], state["rest"], state["place"]
         self.limits.bar(log_probs)
         if self.limits.min_length > 1:
             self.limits.delay(log_probs, length + 1 < self.limits.min_length)
-        chosen = self.picker.pick(log_probs, state["uniforms"].gather(1, place.unsqueeze(1)).squeeze(1))
+        chosen = self.picker.pick(log_probs, _at_place(state))
         likely = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1)
         if width := rest.size(1):
             inside = length < 0
@@ -90,6 +96,19 @@ class Writing:
         length.add_(1)
         place.add_(1)
         state["token"] = chosen.masked_fill((chosen == EOS) | (likely == IMPOSSIBLE), UNK)
+        return state["token"], state
+
+    def choose_by_scores(self, scores: Tensor, state: State, normalised: bool = False) -> tuple[Tensor, State]:
+        """As `choose`, from scores s with log p = s - log Σ exp s; where they are `normalised`, s is log p."""
+        from seqloom.nn.kernels import choice
+
+        picker, shortest = self.picker, self.limits.min_length
+        draws = isinstance(picker, Sampler) and not picker.cuts
+        sharpness = picker.sharpness if draws else 0.0
+        known = choice.survey(scores, self.limits.never, EOS, state["length"], shortest, sharpness)
+        # Scores have the order of log p and the same distances: no picker asks for more.
+        chosen = None if draws or isinstance(picker, Greedy) else picker.pick(scores, _at_place(state))
+        choice.write_down(scores, known, chosen, sharpness, normalised, state, EOS, UNK, shortest)
         return state["token"], state
 
     def reserve(self, state: State, steps: int) -> State:
@@ -103,8 +122,24 @@ class Writing:
 
     def read(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """Read tokens [rows, time]; return as `step` does."""
+        if isinstance(self.model, ScoringModel) and kernels.available(tokens):
+            scores, after = self.model.read_scores(state.part(MODEL), tokens)
+            state = _joined(_own(state), after)
+            if _suits_kernels(scores):
+                return self.choose_by_scores(scores, state)
+            return self.choose(scores.log_softmax(1), state)
         log_probs, after = self.model.read(state.part(MODEL), tokens)
         return self.choose(log_probs, _joined(_own(state), after))
+
+
+def _suits_kernels(scores: Tensor) -> bool:
+    """Whether our kernels, which compute in float32, can choose by these."""
+    return kernels.available(scores) and scores.dtype != torch.float64
+
+
+def _at_place(state: State) -> Tensor:
+    """The number between 0 and 1 that each row draws by now, [rows]."""
+    return state["uniforms"].gather(1, state["place"].unsqueeze(1)).squeeze(1)
 
 
 def _own(state: State) -> dict[str, Tensor]:

@@ -47,6 +47,11 @@ class LanguageModel(Network, Autoregressive):
         features, state = self(tokens, state)
         return self.output.log_probs(features[:, -1]), state
 
+    def read_scores(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        """As `read`, with scores s instead: log p = s - log Σ exp s."""
+        features, state = self(tokens, state)
+        return self.output.scores(features[:, -1]), state
+
     @property
     def sequential(self) -> bool:
         """Whether the network takes word after word even when all are known."""

@@ -57,6 +57,11 @@ class OutputLayer(nn.Module, ABC):
     def log_probs(self, features: Tensor) -> Tensor:
         """log p of every word: [..., input_size] -> [..., vocabulary_size]."""
 
+    def scores(self, features: Tensor) -> Tensor:
+        """s of every word, with log p = s - log Σ exp s: [..., input_size] -> [..., vocabulary_size]; log p itself,
+        where nothing is known sooner."""
+        return self.log_probs(features)
+
 
 def exact(tensor: Tensor) -> Tensor:
     """In float32 or better: products may be of a shorter type, logarithms and their sums are not."""
