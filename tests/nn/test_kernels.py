@@ -189,11 +189,16 @@ def test_what_is_dropped_is_missing_in_the_gradients_too(causal: bool) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("rows", "size"), [(6, 40), (1, 7), (3, 64)])
-@pytest.mark.parametrize("step", [0, 3, 32, 47])
-def test_a_step_attends_to_its_history(step: int, rows: int, size: int, kind: torch.dtype) -> None:
-    from seqloom.nn.kernels.step import attend_history
+@pytest.mark.parametrize("step", [0, 3, 32, 129])
+@pytest.mark.parametrize("at_once", [(32, 2), (64, 4), (128, 8)])
+def test_a_step_attends_to_its_history(
+    at_once: tuple[int, int], step: int, rows: int, size: int, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from seqloom.nn.kernels import step as kernel
 
-    heads, capacity = 3, 48
+    monkeypatch.setattr(kernel, "STEPS", ((1 << 20, *at_once),))
+    attend_history = kernel.attend_history
+    heads, capacity = 3, 130
     caches = [torch.randn(rows, heads, capacity, size, device=DEVICE, dtype=kind) for _ in range(2)]
     for cache in caches:
         cache[:, :, step:] = torch.nan  # what is not written yet
@@ -209,6 +214,15 @@ def test_a_step_attends_to_its_history(step: int, rows: int, size: int, kind: to
     assert_near(attended, reference(query.double(), *past, None))
     for cache, other in zip(caches, expected, strict=True):
         torch.testing.assert_close(cache, other, rtol=0, atol=0, equal_nan=True)
+
+
+def test_few_programs_take_more_of_a_history_at_once() -> None:
+    from seqloom.nn.kernels.step import MANY, STEPS
+
+    most, steps, warps = zip(*STEPS, (1 << 30, *MANY), strict=True)
+    assert list(most) == sorted(most)
+    assert list(steps) == sorted(steps, reverse=True)
+    assert list(warps) == sorted(warps, reverse=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -141,14 +141,17 @@ def attend_history(
     queries: Tensor, keys: Tensor, values: Tensor, history: History, step: Tensor, mask: Tensor | None
 ) -> Tensor:
     """Write one step's keys and values into a history, where they are the caches `keys` and `values`, and attend to all
-    up to it; all [rows, heads, 1, d]. The mask says what of the history counts: the steps up to this one."""
+    up to it; all [rows, heads, 1, d]. A mask is added to the scores, and keeps later steps from being seen; without one
+    they are not seen either."""
     before = history.caches["keys"], history.caches["values"]
-    if _suits_kernels(queries, *before) and (mask is None or mask.dtype == torch.bool):
+    if mask is None and _suits_kernels(queries, *before):
         from seqloom.nn.kernels import step as kernel
 
         return kernel.attend_history(queries, keys, values, *before, history.origins, step)
     for cache, new in zip(before, (keys, values), strict=True):
         cache.index_copy_(2, step.view(1), new)
+    if mask is None:
+        mask = causal_mask(step, 1, history.origins.size(1), queries.device)
     past_keys, past_values = (found(cache, history.origins) for cache in before)
     return attend(queries, past_keys, past_values, mask, False, 0.0)
 

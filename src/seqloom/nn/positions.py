@@ -83,7 +83,8 @@ class LearnedPositions(Positions):
             self._check(int(start.max()) + inputs.size(1))
             return inputs + self.weight[self.first + places_from(start, inputs.size(1), inputs.device)]
         if isinstance(start, Tensor):  # of one step, whose number nobody can check without waiting for it
-            return inputs + self.weight.index_select(0, self.first + start.view(1))
+            place = start.view(1) + self.first if self.first else start.view(1)
+            return inputs + self.weight.index_select(0, place)
         end = start + inputs.size(1)
         self._check(end)
         return inputs + self.weight[self.first + start : self.first + end]

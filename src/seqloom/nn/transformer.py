@@ -125,13 +125,14 @@ class CachedBlock(TransformerBlock):
     def recall(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
         """Self-attention to these words and all before them, with its residual connection and norm, and the state
         after them: inputs [rows, time, size] -> the same shape."""
-        end = state.position + inputs.size(1)
         queries, new_keys, new_values = self.project(inputs, view)
         if state.history and isinstance(state.position, Tensor):
             attended = self.attention.join(
                 attend_history(queries, new_keys, new_values, state.history, state.position, view.mask)
             )
-            return self.attention_norm.after(inputs, attended), State({}, end, history=state.history)
+            # The stack counts steps: done by each of its layers, that would be a kernel for each.
+            return self.attention_norm.after(inputs, attended), State({}, state.position, history=state.history)
+        end = state.position + inputs.size(1)
         keys = extend(state["keys"], new_keys, state.position)
         values = extend(state["values"], new_values, state.position)
         attended = self.attention.attend(queries, valid(keys, end), valid(values, end), view.mask, view.causal)
@@ -243,7 +244,8 @@ class Transformer(TransformerStack[TransformerLayer], FeatureLayer):
 def causal_view(positions: Positions, state: State, hidden: Tensor) -> View:
     """What the words of hidden [batch, time, size], which come next, may see: those up to themselves.
 
-    Where the position is a tensor, the whole history is seen, or whole caches, and a mask says what of it counts.
+    Where rows stand at places of their own, they see whole caches, and a mask says what of these counts. Where one
+    position is a tensor, the history knows by itself what counts of it.
     """
     time, start = hidden.size(1), state.position
     rotation = positions.rotation(start, time, hidden)
@@ -259,8 +261,10 @@ def causal_view(positions: Positions, state: State, hidden: Tensor) -> View:
     if bias is not None:
         ahead = ~causal_mask(start, time, length, hidden.device)
         return View(bias.masked_fill(ahead, -torch.inf), False, rotation)
-    if isinstance(start, Tensor):
+    if by_row(start):
         return View(causal_mask(start, time, length, hidden.device), False, rotation)
+    if isinstance(start, Tensor):
+        return View(None, False, rotation)
     if start == 0:
         return View(None, True, rotation)
     if time == 1:  # the last word sees all

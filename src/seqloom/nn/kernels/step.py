@@ -17,7 +17,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-STEPS = tl.constexpr(32)  # of a history at once
+STEPS = ((128, 128, 8), (256, 64, 4))
+"""Up to so many programs, each takes so many steps of a history at once, by so many warps. To wait for memory takes
+longer than to compute: one program on a multiprocessor asks for much at once, and two for half of it."""
+MANY = 32, 2  # the same where six share one: steps and warps
 PLACES = tl.constexpr(16)  # of a source at once
 
 
@@ -30,19 +33,31 @@ def attend_history(
     Step t of row r stands in row origins[r, t] of the caches; the new step, in the row itself.
     """
     rows, heads, capacity, size = keys.shape
+    steps, warps = next(((steps, warps) for most, steps, warps in STEPS if rows * heads <= most), MANY)
     output = torch.empty(rows, 1, heads, size, dtype=queries.dtype, device=queries.device)
     new = (queries, new_keys, new_values)
     strides = tuple(stride for tensor in new for stride in tensor.stride()[:2])
-    block_size = triton.next_power_of_2(size)
+    blocks = triton.next_power_of_2(size), steps
     _attend_history[(rows * heads,)](
-        new, keys, values, origins, now, output, strides, heads, capacity, size, block_size, num_warps=2
+        new, keys, values, origins, now, output, strides, heads, capacity, size, *blocks, num_warps=warps
     )
     return output.transpose(1, 2)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _attend_history(  # type: ignore[no-untyped-def]
-    new, keys, values, origins, now, output, strides, heads, capacity, size: tl.constexpr, block_size: tl.constexpr
+    new,
+    keys,
+    values,
+    origins,
+    now,
+    output,
+    strides,
+    heads,
+    capacity,
+    size: tl.constexpr,
+    block_size: tl.constexpr,
+    block_steps: tl.constexpr,
 ):
     program = tl.program_id(0)
     row = (program // heads).to(tl.int64)
@@ -64,8 +79,8 @@ def _attend_history(  # type: ignore[no-untyped-def]
     largest = tl.sum(query * new_key.to(tl.float32), axis=0)
     total = 1.0
     mixed = new_value.to(tl.float32)
-    for first in range(0, end, STEPS):
-        steps = first + tl.arange(0, STEPS)
+    for first in range(0, end, block_steps):
+        steps = first + tl.arange(0, block_steps)
         past = steps < end
         origin = tl.load(origins + row * capacity + steps, mask=past, other=0).to(tl.int64)
         places = ((origin * heads + head) * capacity + steps) * size
