@@ -18,11 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from seqloom.config.schema.language import TransformerFeatures
 from seqloom.decoding import Greedy, Limits, Sampler
 from seqloom.decoding.writing import BLOCK, Writing
 from seqloom.nn import cells as plain
-from seqloom.nn import kernels
+from seqloom.nn import kernels, norms, transformer
 from seqloom.nn.state import State, found
+from seqloom.nn.transformer import Transformer
 from seqloom.text.special import EOS, UNK
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and find_spec("triton") is not None
@@ -697,14 +699,18 @@ def writing_state(rows: int) -> State:
 
 
 def test_of_equal_scores_the_first_is_chosen_in_whatever_program_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from seqloom.nn.kernels.choice import BLOCK as PROGRAM
+
     writing = writing_by(Greedy(), Limits(9))
-    scores = torch.zeros(5, 9000, device=DEVICE)
-    for row, columns in enumerate(([8999], [4095, 4096], [5000, 8500], [4096, 8192], [6, 5])):
+    size = 2 * PROGRAM + 800
+    scores = torch.zeros(5, size, device=DEVICE)
+    places = [[size - 1], [PROGRAM - 1, PROGRAM], [PROGRAM + 9, size - 2], [PROGRAM, 2 * PROGRAM], [6, 5]]
+    for row, columns in enumerate(places):
         scores[row, columns] = 1.0
     state = writing_state(5)
     state["length"].zero_()
     monkeypatch.setattr(kernels, "available", lambda tensor: True)
-    assert writing.choose_by_scores(scores, state)[0].tolist() == [8999, 4095, 5000, 4096, 5]
+    assert writing.choose_by_scores(scores, state)[0].tolist() == [min(each) for each in places]
 
 
 @pytest.mark.parametrize("normalised", [True, False])
@@ -758,3 +764,52 @@ def test_draws_from_scores_are_as_frequent_as_they_are_probable(monkeypatch: pyt
     shares = (scores[0, [5, 4000, 4100, 4299]].double() * inverse).softmax(0)
     for token, share in zip((5, 4000, 4100, 4299), shares.tolist(), strict=True):
         assert abs((drawn == token).sum().item() - rows * share) <= 1.001
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(1, 1, 40), (3, 2, 64), (5, 1, 6), (2, 1, 1100)])
+@pytest.mark.parametrize(("normalisation", "bias"), [("layer", True), ("layer", False), ("rms", False)])
+def test_a_sum_is_made_together_with_its_norm(
+    normalisation: str, bias: bool, shape: tuple[int, int, int], kind: torch.dtype
+) -> None:
+    from seqloom.nn.kernels.norm import normed_sum
+
+    size, centred = shape[-1], normalisation == "layer"
+    config = TransformerFeatures(size=size, heads=1, normalisation=normalisation, bias=bias, epsilon=1e-3)
+    norm = norms.make_norm(config, size).to(DEVICE, kind)
+    with torch.no_grad():
+        for weight in norm.parameters():
+            weight.normal_()
+        inputs, outputs = (random(*shape, kind=kind) + 3 for _ in range(2))
+        found, total = normed_sum(inputs, outputs, norm.weight, getattr(norm, "bias", None), 1e-3, centred)
+        assert_near(total, inputs.double() + outputs.double())
+        assert_near(found, norm.double()(total.double()))
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("normalisation", ["layer", "rms"])
+def test_a_stack_puts_its_sums_off_only_where_nobody_asks_for_gradients(
+    normalisation: str, norm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    plainly = norms.normed
+
+    def normed(stream: Any, norm: Any) -> Any:
+        made.append(isinstance(stream, norms.Unsummed))
+        return plainly(stream, norm)
+
+    config = TransformerFeatures(size=12, heads=2, layers=3, normalisation=normalisation, norm=norm)
+    stack = Transformer(config, 12).to(DEVICE).eval()
+    inputs = torch.randn(2, 5, 12, device=DEVICE)
+    expected, _ = stack(inputs, stack.start(2, inputs))
+    monkeypatch.setattr(norms, "available", lambda tensor: True)
+    for module in (norms, transformer):
+        monkeypatch.setattr(module, "normed", normed)
+    again, _ = stack(inputs, stack.start(2, inputs))
+    assert torch.equal(again, expected)
+    assert not any(made)
+    made.clear()
+    with torch.no_grad():
+        found, _ = stack(inputs, stack.start(2, inputs))
+    assert_near(found, expected.double())
+    assert made == ([False] + [True] * 6 if norm == "pre" else [True] * 6 + [False])

@@ -103,11 +103,11 @@ class Writing:
         from seqloom.nn.kernels import choice
 
         picker, shortest = self.picker, self.limits.min_length
-        draws = isinstance(picker, Sampler) and not picker.cuts
-        sharpness = picker.sharpness if draws else 0.0
+        sharpness = picker.sharpness if isinstance(picker, Sampler) and not picker.cuts else 0.0
         known = choice.survey(scores, self.limits.never, EOS, state["length"], shortest, sharpness)
         # Scores have the order of log p and the same distances: no picker asks for more.
-        chosen = None if draws or isinstance(picker, Greedy) else picker.pick(scores, _at_place(state))
+        by_kernel = sharpness > 0 or isinstance(picker, Greedy)
+        chosen = None if by_kernel else picker.pick(scores, _at_place(state))
         choice.write_down(scores, known, chosen, sharpness, normalised, state, EOS, UNK, shortest)
         return state["token"], state
 

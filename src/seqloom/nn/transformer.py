@@ -20,7 +20,7 @@ from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.layers import Layers, fit_size
 from seqloom.nn.linear import Linear
-from seqloom.nn.norms import make_norm, make_residual
+from seqloom.nn.norms import Stream, make_norm, make_residual, normed, summed
 from seqloom.nn.positions import Positions, causal_positions, rotate
 from seqloom.nn.starts import start_evenly, start_small
 from seqloom.nn.state import Position, State, by_row
@@ -89,25 +89,27 @@ class TransformerBlock(nn.Module):
         start_evenly(self.feedforward.input, self.feedforward.parts)
         start_evenly(self.feedforward.output)
 
-    def project(self, inputs: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, reads: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of what the block reads, turned by their positions where these are rotary."""
-        queries, keys, values = self.attention.project(self.attention_norm.before(inputs))
+        queries, keys, values = self.attention.project(reads)
         if view.rotation is not None:
             queries, keys = rotate(queries, view.rotation), rotate(keys, view.rotation)
         return queries, keys, values
 
-    def think(self, hidden: Tensor) -> Tensor:
+    def think(self, inputs: Stream) -> Stream:
         """The position-wise network, with its residual connection and norm."""
-        return self.feedforward_norm.after(hidden, self.feedforward(self.feedforward_norm.before(hidden)))
+        reads, hidden = self.feedforward_norm.before(inputs)
+        return self.feedforward_norm.after(hidden, self.feedforward(reads))
 
 
 class EncoderLayer(TransformerBlock):
     """A block that reads a whole sentence at once."""
 
-    def forward(self, inputs: Tensor, view: View) -> Tensor:
+    def forward(self, inputs: Stream, view: View) -> Stream:
         """inputs [batch, time, size] -> outputs of the same shape."""
-        attended = self.attention.attend(*self.project(inputs, view), view.mask, view.causal)
-        return self.think(self.attention_norm.after(inputs, attended))
+        reads, hidden = self.attention_norm.before(inputs)
+        attended = self.attention.attend(*self.project(reads, view), view.mask, view.causal)
+        return self.think(self.attention_norm.after(hidden, attended))
 
 
 class CachedBlock(TransformerBlock):
@@ -122,27 +124,28 @@ class CachedBlock(TransformerBlock):
         empty = like.new_zeros(rows, self.attention.heads, 0, self.attention.head_size)
         return State({"keys": empty, "values": empty})
 
-    def recall(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
+    def recall(self, inputs: Stream, state: State, view: View) -> tuple[Stream, State]:
         """Self-attention to these words and all before them, with its residual connection and norm, and the state
         after them: inputs [rows, time, size] -> the same shape."""
-        queries, new_keys, new_values = self.project(inputs, view)
+        reads, hidden = self.attention_norm.before(inputs)
+        queries, new_keys, new_values = self.project(reads, view)
         if state.history and isinstance(state.position, Tensor):
             attended = self.attention.join(
                 attend_history(queries, new_keys, new_values, state.history, state.position, view.mask)
             )
             # The stack counts steps: done by each of its layers, that would be a kernel for each.
-            return self.attention_norm.after(inputs, attended), State({}, state.position, history=state.history)
-        end = state.position + inputs.size(1)
+            return self.attention_norm.after(hidden, attended), State({}, state.position, history=state.history)
+        end = state.position + reads.size(1)
         keys = extend(state["keys"], new_keys, state.position)
         values = extend(state["values"], new_values, state.position)
         attended = self.attention.attend(queries, valid(keys, end), valid(values, end), view.mask, view.causal)
-        return self.attention_norm.after(inputs, attended), State({"keys": keys, "values": values}, end)
+        return self.attention_norm.after(hidden, attended), State({"keys": keys, "values": values}, end)
 
 
 class TransformerLayer(CachedBlock):
     """The block of a Transformer that reads nothing but words."""
 
-    def forward(self, inputs: Tensor, state: State, view: View) -> tuple[Tensor, State]:
+    def forward(self, inputs: Stream, state: State, view: View) -> tuple[Stream, State]:
         """inputs [rows, time, size] -> outputs of the same shape, and the state after them."""
         hidden, after = self.recall(inputs, state, view)
         return self.think(hidden), after
@@ -179,6 +182,10 @@ class TransformerStack(nn.Module, Generic[Block]):
         placed = positions.embed(vectors, start) if places is None else positions.embed_places(vectors, places)
         return self.dropout(self.embedding_norm(placed))
 
+    def finish(self, stream: Stream) -> Tensor:
+        """norm(h_L)."""
+        return normed(stream, self.norm)[0]
+
 
 class TransformerReader(TransformerStack[EncoderLayer]):
     """A stack that reads all that there is at once."""
@@ -190,15 +197,16 @@ class TransformerReader(TransformerStack[EncoderLayer]):
 
     def see(self, hidden: Tensor, view: View) -> Tensor:
         """norm(h_L) of h_0 [rows, time, size]."""
+        stream: Stream = hidden
         for layer in self.layers:
-            hidden = layer(hidden, view)
-        return self.norm(hidden)
+            stream = layer(stream, view)
+        return self.finish(stream)
 
     def see_layers(self, hidden: Tensor, view: View) -> list[Tensor]:
         """h_0, h_1, ..., norm(h_L) of h_0 [rows, time, size]."""
         found = [hidden]
         for layer in self.layers:
-            found.append(layer(found[-1], view))
+            found.append(summed(layer(found[-1], view)))
         return [*found[:-1], self.norm(found[-1])]
 
 
@@ -232,10 +240,11 @@ class Transformer(TransformerStack[TransformerLayer], FeatureLayer):
             hidden = self.embed(inputs, 0, torch.arange(inputs.size(1), device=inputs.device) - begins)
             view = unit_view(self.positions, begins, hidden)
         after = State(position=state.position + inputs.size(1))
+        stream: Stream = hidden
         for depth, layer in enumerate(self.layers):
-            hidden, cache = layer(hidden, state.part(f"layer{depth}"), view)
+            stream, cache = layer(stream, state.part(f"layer{depth}"), view)
             after.put(f"layer{depth}", cache)
-        return self.norm(hidden), after
+        return self.finish(stream), after
 
     def reserve(self, state: State, steps: int) -> State:
         return with_history(state, steps)

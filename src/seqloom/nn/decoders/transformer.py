@@ -17,7 +17,7 @@ from seqloom.nn.decoders.base import Decoder, MemoryAttention, Reading
 from seqloom.nn.encoders import Encoding
 from seqloom.nn.layers import fit_size
 from seqloom.nn.linear import Linear
-from seqloom.nn.norms import make_residual
+from seqloom.nn.norms import Stream, make_residual
 from seqloom.nn.positions import causal_positions
 from seqloom.nn.starts import start_evenly
 from seqloom.nn.state import State
@@ -86,14 +86,13 @@ class DecoderLayer(CachedBlock):
         self.cross.start_queries(self.cross.query.weight)
 
     def forward(
-        self, inputs: Tensor, state: State, view: View, source: Cache, mask: Tensor
-    ) -> tuple[Tensor, State, Tensor]:
+        self, inputs: Stream, state: State, view: View, source: Cache, mask: Tensor
+    ) -> tuple[Stream, State, Tensor]:
         """inputs [rows, time, size] -> outputs of the same shape, the state after them, what the memory was asked
         with."""
-        hidden, after = self.recall(inputs, state, view)
-        asking = self.cross_norm.before(hidden)
-        hidden = self.cross_norm.after(hidden, self.cross(asking, source, mask))
-        return self.think(hidden), after, asking
+        stream, after = self.recall(inputs, state, view)
+        asking, hidden = self.cross_norm.before(stream)
+        return self.think(self.cross_norm.after(hidden, self.cross(asking, source, mask))), after, asking
 
 
 class TransformerDecoder(TransformerStack[DecoderLayer], Decoder):
@@ -124,13 +123,14 @@ class TransformerDecoder(TransformerStack[DecoderLayer], Decoder):
         view = causal_view(self.positions, state, hidden)
         mask = state.of_sources("mask")
         after = state.after({}, inputs.size(1))
+        stream: Stream = hidden
         for depth, layer in enumerate(self.layers):
             name = f"layer{depth}"
             source = Cache(state.of_sources(f"{name}.source_keys"), state.of_sources(f"{name}.source_values"))
-            hidden, own, asking = layer(hidden, state.part(name), view, source, mask)
+            stream, own, asking = layer(stream, state.part(name), view, source, mask)
             after.put(name, own)
         last = layer.cross
-        return Reading(self.norm(hidden), lambda: last.weights(asking, source.keys, mask)), after
+        return Reading(self.finish(stream), lambda: last.weights(asking, source.keys, mask)), after
 
     def reserve(self, state: State, steps: int) -> State:
         return with_history(state, steps)
