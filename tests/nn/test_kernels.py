@@ -22,7 +22,9 @@ from seqloom.config.schema.language import TransformerFeatures
 from seqloom.decoding import Greedy, Limits, Sampler
 from seqloom.decoding.writing import BLOCK, Writing
 from seqloom.nn import cells as plain
-from seqloom.nn import kernels, norms, transformer
+from seqloom.nn import kernels, linear, norms, transformer
+from seqloom.nn.activations import GeluTanh
+from seqloom.nn.recording import recording
 from seqloom.nn.state import State, found
 from seqloom.nn.transformer import Transformer
 from seqloom.text.special import EOS, UNK
@@ -813,3 +815,65 @@ def test_a_stack_puts_its_sums_off_only_where_nobody_asks_for_gradients(
         found, _ = stack(inputs, stack.start(2, inputs))
     assert_near(found, expected.double())
     assert made == ([False] + [True] * 6 if norm == "pre" else [True] * 6 + [False])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("outputs", "size"), [(1, 1), (7, 40), (400, 5), (30, 1025), (3, 9000)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_single_vector_is_multiplied(bias: bool, outputs: int, size: int, kind: torch.dtype) -> None:
+    from seqloom.nn.kernels.product import multiplied
+
+    inputs, weight = torch.randn(1, 1, size, device=DEVICE, dtype=kind), torch.randn(outputs, size, device=DEVICE)
+    weight, shift = weight.to(kind), torch.randn(outputs, device=DEVICE, dtype=kind) if bias else None
+    expected = F.linear(inputs.double(), weight.double(), shift.double() if shift is not None else None)
+    for name, function in (("", lambda x: x), ("relu", F.relu), ("gelu-tanh", GeluTanh())):
+        found = multiplied(inputs, weight, shift, name)
+        assert found.shape == (1, 1, outputs)
+        torch.testing.assert_close(
+            found.double(), function(expected), rtol=TOLERANCE[kind], atol=TOLERANCE[kind] * size**0.5 / 10 + 1e-6
+        )
+
+
+def test_an_activation_keeps_its_digits_far_from_0_and_what_is_not_a_number() -> None:
+    from seqloom.nn.kernels.product import multiplied
+
+    numbers = torch.tensor([-1e30, -100.0, -5, -1e-6, 0, 1e-6, 5, 100, 1e12, torch.nan], device=DEVICE)
+    one = torch.ones(1, device=DEVICE)
+    for name, function in (("relu", F.relu), ("gelu-tanh", GeluTanh())):
+        found = multiplied(one, numbers[:, None].contiguous(), None, name)
+        torch.testing.assert_close(found, function(numbers.double()).float(), rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu-tanh", "gelu", "silu"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_products_of_a_recorded_step_are_those_of_plain_torch(
+    rows: int, activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single vector takes our kernel while it is recorded and nobody asks for gradients, and else the library's."""
+    from seqloom.nn.kernels import product
+
+    used = []
+
+    def multiplied(*arguments: Any) -> Tensor:
+        used.append(len(arguments))
+        return kernel(*arguments)
+
+    kernel = product.multiplied
+    monkeypatch.setattr(product, "multiplied", multiplied)
+    config = TransformerFeatures(size=12, heads=2, activation=activation)
+    network = transformer.PositionWise(config).to(DEVICE).eval()
+    inputs = torch.randn(rows, 1, 12, device=DEVICE)
+    expected = network.double()(inputs.double())
+    network.float()
+    monkeypatch.setattr(linear, "available", lambda tensor: True)
+    if INTERPRETED and activation == "gelu-tanh":  # with an erf the library's product does that on the processor alone
+        monkeypatch.setattr(torch, "_addmm_activation", lambda b, x, w, use_gelu: GeluTanh()(torch.addmm(b, x, w)))
+    with recording():
+        assert_near(network(inputs), expected)
+        assert not used
+        with torch.no_grad():
+            assert_near(network(inputs), expected)
+    assert len(used) == (2 if rows == 1 else 0)
+    with torch.no_grad():
+        assert_near(network(inputs), expected)
+    assert len(used) == (2 if rows == 1 else 0)

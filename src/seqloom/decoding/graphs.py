@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from seqloom.decoding.protocol import StepModel
+from seqloom.nn.recording import recording
 from seqloom.nn.state import State
 
 ROOM = 64  # steps that caches grow by at least: every length of the caches needs its own recording
@@ -150,13 +151,14 @@ class GraphSteps:
         torch.clear_autocast_cache()
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # once without recording: libraries set themselves up at their first use
+        # Once without recording, but as it will be recorded: libraries set themselves up at their first use.
+        with torch.cuda.stream(aside), recording():
             self.model.read(mine, tokens[:, None])
         torch.cuda.current_stream().wait_stream(aside)
         torch.clear_autocast_cache()
         graph = torch.cuda.CUDAGraph()
         self._pool = self._pool or torch.cuda.graph_pool_handle()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, pool=self._pool), recording():
             log_probs = self._advance(mine, position, tokens)
         torch.clear_autocast_cache()  # of what belongs to the recording
         torch.cuda.set_rng_state(drawn)  # what is drawn must not depend on when a step is recorded

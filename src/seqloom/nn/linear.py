@@ -9,6 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from seqloom.nn.activations import GeluTanh
+from seqloom.nn.kernels import available
+from seqloom.nn.recording import is_recording
+
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -26,7 +30,13 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     By weights that are settled, oneDNN multiplies, for which they are laid out once. It adds up each row in the same
     order whatever rows there are beside it: what a model says of a text does not depend, to the last bit, on what else
     it reads. torch's own product takes another order for another number of rows, and twice the time for few.
+
+    On a GPU, a single vector has a kernel of its own in what is recorded; else it would take longer to start.
     """
+    if is_recording() and _is_single(inputs, weight):
+        from seqloom.nn.kernels.product import multiplied
+
+        return multiplied(inputs, weight.flatten(1), bias)
     if not settled(weight) or not inputs.numel():
         return F.linear(inputs, weight.flatten(1), bias)
     rows = inputs.reshape(-1, weight[0].numel())
@@ -35,6 +45,39 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
         rows = F.pad(rows, (0, 0, 0, missing))
     product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, _laid_out(weight), bias, "none", [], "")
     return product[:count].view(*inputs.shape[:-1], len(weight))
+
+
+def activated(inputs: Tensor, layer: Linear, activation: nn.Module) -> Tensor:
+    """φ(W x + b). A GPU that is asked for no gradients does both at once, for the functions that its library knows."""
+    name = {nn.ReLU: "relu", GeluTanh: "gelu-tanh"}.get(type(activation))
+    if name is None or layer.bias is None or not _suits_kernels(inputs, layer.weight):
+        return activation(layer(inputs))
+    if is_recording() and _is_single(inputs, layer.weight):
+        from seqloom.nn.kernels.product import multiplied
+
+        return multiplied(inputs, layer.weight, layer.bias, name)
+    rows = inputs.reshape(-1, inputs.size(-1))
+    # Its unit is the one with tanh on a GPU alone, where it is part of the product; elsewhere it has an erf.
+    found = torch._addmm_activation(layer.bias, rows, layer.weight.t(), use_gelu=name == "gelu-tanh")
+    return found.view(*inputs.shape[:-1], -1)
+
+
+def _suits_kernels(inputs: Tensor, weight: Tensor) -> bool:
+    """Whether kernels can take these that know no gradients and one type of numbers."""
+    return (
+        available(inputs)
+        and not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and not torch.is_autocast_enabled(inputs.device.type)
+        and inputs.dtype == weight.dtype
+        and inputs.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        and inputs.numel() > 0
+    )
+
+
+def _is_single(inputs: Tensor, weight: Tensor) -> bool:
+    """Whether there is but one vector to multiply, and our kernel can."""
+    return inputs.numel() == weight[0].numel() and weight.is_contiguous() and _suits_kernels(inputs, weight)
 
 
 def _grain(rows: int) -> int:

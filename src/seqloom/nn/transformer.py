@@ -19,7 +19,7 @@ from seqloom.nn.cache import capacity, extend, valid, with_history
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.features import FeatureLayer
 from seqloom.nn.layers import Layers, fit_size
-from seqloom.nn.linear import Linear
+from seqloom.nn.linear import Linear, activated
 from seqloom.nn.norms import Stream, make_norm, make_residual, normed, summed
 from seqloom.nn.positions import Positions, causal_positions, rotate
 from seqloom.nn.starts import start_evenly, start_small
@@ -41,7 +41,7 @@ class PositionWise(nn.Module):
         self.output = Linear(config.inner_size, config.size, bias=config.bias)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.output(self.dropout(self.activation(self.input(inputs))))
+        return self.output(self.dropout(activated(inputs, self.input, self.activation)))
 
 
 class GatedPositionWise(PositionWise):
