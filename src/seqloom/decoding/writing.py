@@ -133,8 +133,8 @@ class Writing:
 
 
 def _suits_kernels(scores: Tensor) -> bool:
-    """Whether our kernels, which compute in float32, can choose by these."""
-    return kernels.available(scores) and scores.dtype != torch.float64
+    """Whether our kernels, which compute in float32 and read along rows, can choose by these."""
+    return kernels.available(scores) and scores.dtype != torch.float64 and scores.stride(1) == 1
 
 
 def _at_place(state: State) -> Tensor:
