@@ -437,3 +437,23 @@ def test_nothing_in_a_recorded_step_waits() -> None:
                 writing.begin_block(state)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
+
+
+@needs_gpu
+@pytest.mark.parametrize("chooser", CHOOSERS)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_single_text_of_a_gpu_is_that_of_the_processor(norm: str, chooser: Greedy | Sampler) -> None:
+    """One row has products of its own, and a vocabulary of this size several programs; few draws are next to a border,
+    and what comes after one of these is another text."""
+    settings = ["model.embedding.size=16", "model.features.size=16", "model.features.heads=2"]
+    settings += ["model.features.activation=gelu-tanh", f"model.features.norm={norm}", "model.features.context=64"]
+    torch.manual_seed(0)
+    model = build_language_model(load_config("gpt2", settings).model, 9000).eval()  # type: ignore[arg-type]
+    prompts = [[number, 4, 5] for number in range(6, 26)]
+    expected = [generate(model, [each], chooser, Limits(40, 5))[0] for each in prompts]
+    steps = GraphSteps(model.cuda())
+    found = [generate(steps, [each], chooser, Limits(40, 5))[0] for each in prompts]
+    same = [each for each, other in zip(found, expected, strict=True) if each.tokens == other.tokens]
+    assert len(same) >= 17
+    likely = {each.tokens: each.log_prob for each in expected}
+    assert all(each.log_prob == pytest.approx(likely[each.tokens], abs=1e-2) for each in same)

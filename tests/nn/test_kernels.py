@@ -461,7 +461,7 @@ def weights_by_rank(log_probs: Tensor, temperature: float, mass: float) -> tuple
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("rows", "size"), [(FEW, 50), (4, 1025), (2, 33000), (3, 2), (2, 1)])
+@pytest.mark.parametrize(("rows", "size"), [(FEW, 50), (2, 1025), (1, 33000), (3, 2), (2, 1)])
 @pytest.mark.parametrize(("temperature", "mass"), [(1.0, 0.9), (0.5, 0.31), (2.0, 0.99), (1.0, 1.0), (0.9, 1e-6)])
 def test_draws_by_rank_fall_where_a_sorted_sum_says(
     rows: int, size: int, temperature: float, mass: float, kind: torch.dtype
