@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.nn.attention import LONGEST_WRITTEN_OUT, attend, causal_mask
-from seqloom.nn.exporting import exporting
+from seqloom.nn.occasions import exporting
 
 BATCH, HEADS, SIZE = 3, 2, 16
 MASKS = ["none", "causal", "padding", "window", "bias", "masked bias"]

@@ -24,7 +24,7 @@ from seqloom.decoding.writing import BLOCK, Writing
 from seqloom.nn import cells as plain
 from seqloom.nn import kernels, linear, norms, transformer
 from seqloom.nn.activations import GeluTanh
-from seqloom.nn.recording import recording
+from seqloom.nn.occasions import recording
 from seqloom.nn.state import State, found
 from seqloom.nn.transformer import Transformer
 from seqloom.text.special import EOS, UNK
@@ -45,6 +45,8 @@ SIZES = [24, 5] if INTERPRETED else [32, 64, 24, 5]
 FEW = 5 if INTERPRETED else 64
 """Rows of which more say more."""
 KINDS = [torch.float32, torch.float16, torch.bfloat16]
+FEWER_KINDS = KINDS[2:] if INTERPRETED else KINDS
+"""Of what the interpreter takes seconds for."""
 MULTIPLIED_KINDS = [
     *KINDS[:2],
     pytest.param(
@@ -460,7 +462,7 @@ def weights_by_rank(log_probs: Tensor, temperature: float, mass: float) -> tuple
     return weights.masked_fill(before >= mass * weights.sum(1, keepdim=True), 0.0), columns
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FEWER_KINDS)
 @pytest.mark.parametrize(("rows", "size"), [(FEW, 50), (2, 1025), (1, 33000), (3, 2), (2, 1)])
 @pytest.mark.parametrize(("temperature", "mass"), [(1.0, 0.9), (0.5, 0.31), (2.0, 0.99), (1.0, 1.0), (0.9, 1e-6)])
 def test_draws_by_rank_fall_where_a_sorted_sum_says(
@@ -487,8 +489,9 @@ def test_draws_by_rank_are_those_of_plain_torch() -> None:
     from seqloom.decoding import sampling
     from seqloom.nn.kernels.nucleus import drawn_by_rank
 
-    log_probs = torch.randn(5 * FEW, 40, device=DEVICE).mul(4).round().div(2).log_softmax(1)
-    uniforms = torch.rand(5 * FEW, dtype=torch.float64, device=DEVICE)
+    rows = 10 if INTERPRETED else 300
+    log_probs = torch.randn(rows, 40, device=DEVICE).mul(4).round().div(2).log_softmax(1)
+    uniforms = torch.rand(rows, dtype=torch.float64, device=DEVICE)
     for temperature, mass in ((1.0, 0.8), (0.7, 1.0), (1e-300, 0.5)):
         expected = sampling.drawn_by_rank(log_probs.cpu(), temperature, mass, uniforms.cpu())
         assert torch.equal(drawn_by_rank(log_probs, temperature, mass, uniforms).cpu(), expected)
@@ -654,8 +657,8 @@ CHOICES = [(Limits(9), 9), (Limits(9, 5), 3), (Limits(9, 5, unknown=False), 4700
 """Limits of what is written, and how large a vocabulary is: less than a program takes, as much, and more."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("limits", "size"), CHOICES)
+@pytest.mark.parametrize("kind", FEWER_KINDS)
+@pytest.mark.parametrize(("limits", "size"), CHOICES[1:3] if INTERPRETED else CHOICES)
 @pytest.mark.parametrize("chooser", [Greedy(), Sampler(), Sampler(temperature=0.3), Sampler(top_p=0.8), Sampler(1, 3)])
 def test_tokens_are_chosen_and_written_down_as_plain_torch_does(
     chooser: Greedy | Sampler, limits: Limits, size: int, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch

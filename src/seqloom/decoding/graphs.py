@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from seqloom.decoding.protocol import StepModel
-from seqloom.nn.recording import recording
+from seqloom.nn.occasions import recording
 from seqloom.nn.state import State
 
 ROOM = 64  # steps that caches grow by at least: every length of the caches needs its own recording

@@ -22,7 +22,7 @@ from seqloom.models.language import LanguageModel
 from seqloom.models.seq2seq import Seq2Seq, Source
 from seqloom.nn.decoders.transformer import TransformerDecoder
 from seqloom.nn.encoders import real_places
-from seqloom.nn.exporting import exporting
+from seqloom.nn.occasions import exporting
 from seqloom.nn.state import State
 from seqloom.nn.transformer import Transformer
 from seqloom.progress import say

@@ -8,10 +8,10 @@ from torch.nn import functional as F
 
 from seqloom.config.schema.transformer import TransformerShape
 from seqloom.nn.dropout import drop_values
-from seqloom.nn.exporting import is_exporting
 from seqloom.nn.kernels import available
 from seqloom.nn.linear import Linear
 from seqloom.nn.norms import make_norm
+from seqloom.nn.occasions import exporting
 from seqloom.nn.state import History, Position, by_row, found, places_from
 
 LONGEST_WRITTEN_OUT = 256
@@ -157,7 +157,7 @@ def attend_history(
 
 
 def _gains_written_out(queries: Tensor, keys: Tensor, mask: Tensor | None, dropout: float) -> bool:
-    if is_exporting():  # for engines that have kernels of their own, and for any shape
+    if exporting.now:  # for engines that have kernels of their own, and for any shape
         return True
     time, length, size = queries.size(-2), keys.size(-2), keys.size(-1)
     if queries.device.type != "cpu":  # the library's kernels are made for many queries
@@ -196,7 +196,7 @@ def _softmax(scores: Tensor) -> Tensor:
     """Softmax over the keys. The library's is many times slower where a row does not fill a vector: then rows are
     made longer by keys that no query sees."""
     length = scores.size(-1)
-    if is_exporting() or length >= VECTOR:
+    if exporting.now or length >= VECTOR:
         return scores.softmax(-1)
     return F.pad(scores, (0, VECTOR - length), value=-torch.inf).softmax(-1)[..., :length]
 

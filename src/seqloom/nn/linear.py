@@ -11,7 +11,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from seqloom.nn.activations import GeluTanh
 from seqloom.nn.kernels import available
-from seqloom.nn.recording import is_recording
+from seqloom.nn.occasions import recording
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -33,7 +33,7 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
     On a GPU, a single vector has a kernel of its own in what is recorded; else it would take longer to start.
     """
-    if is_recording() and _is_single(inputs, weight):
+    if recording.now and _is_single(inputs, weight):
         from seqloom.nn.kernels.product import multiplied
 
         return multiplied(inputs, weight.flatten(1), bias)
@@ -52,7 +52,7 @@ def activated(inputs: Tensor, layer: Linear, activation: nn.Module) -> Tensor:
     name = {nn.ReLU: "relu", GeluTanh: "gelu-tanh"}.get(type(activation))
     if name is None or layer.bias is None or not _suits_kernels(inputs, layer.weight):
         return activation(layer(inputs))
-    if is_recording() and _is_single(inputs, layer.weight):
+    if recording.now and _is_single(inputs, layer.weight):
         from seqloom.nn.kernels.product import multiplied
 
         return multiplied(inputs, layer.weight, layer.bias, name)
