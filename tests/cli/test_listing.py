@@ -40,7 +40,7 @@ def test_every_run_has_a_line(cli: Cli, folder: Path, run: Path) -> None:
     assert header.split() == ["run", "model", "data", "figure", "parameters", "size", "state", "age"]
     assert [Path(line.split()[0]).name for line in lines] == ["counted", "old", "young"]
     assert lines[1].split()[-3:] == ["finished", "1", "h"]
-    for part in ("language, features lstm, output softmax", "tiny.txt", "valid perplexity", "2,", "kB"):
+    for part in ("language, features lstm, output softmax", "tiny.txt", "perplexity", "2,", "kB"):
         assert part in lines[1]
 
 
@@ -51,6 +51,7 @@ def test_the_numbers_are_those_of_the_loaded_model(cli: Cli, folder: Path, run: 
     assert old["bytes"] == sum(file.stat().st_size for file in run.rglob("*") if file.is_file())
     assert old["figure"]["name"] == "valid_perplexity"
     assert old["figure"]["value"] == pytest.approx(model.evaluate().perplexity, rel=1e-4)
+    assert old["figure"]["text"] == f"perplexity {old['figure']['value']:.2f}"
     assert (old["kind"], old["parts"]) == ("language", {"features": "lstm", "output": "softmax"})
     assert 3700 <= old["age"] < 3900
     assert found["counted"]["data"] == "tiny.txt"

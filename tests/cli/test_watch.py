@@ -42,7 +42,7 @@ def test_one_look_as_plain_text(cli: Cli, folder: Path, run: Path) -> None:
     assert (done.code, done.err) == (0, "")
     first, second = done.out.splitlines()
     assert first.startswith(f"{folder / 'finished'}  finished  step 40 of 40  epoch ")
-    assert " tokens/s  best valid perplexity " in first
+    assert " tokens/s  best perplexity " in first
     assert second.split() == f"step {sample['step']}: {sample['text']}".split()
     running = cli("watch", folder / "running").out  # which is no terminal
     assert "  training  step 40 of 40  " in running

@@ -95,7 +95,7 @@ def test_figures_are_those_of_training_and_of_scores(bert: TrainedBert) -> None:
     assert figures["word_pseudo_perplexity"].value == pytest.approx(math.exp(-total / words), rel=1e-4)
     assert "not comparable" in figures["pseudo_perplexity"].signature
     assert "masked" in figures["masked_accuracy"].signature
-    assert "masked tokens found" in repr(bert)
+    assert "accuracy on masked tokens" in repr(bert)
 
 
 def test_unknown_words_are_left_out_of_the_figures(corpus_file: Path, tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ def runs(
     """The runs in a folder, and in comparisons in it: model, data, best figure, size, state and age of each.
 
     Only small files are read, and no model is loaded: it takes a moment. With --json, one object for each run: {"run",
-    "kind", "parts", "data", "figure": {"name", "value"}, "parameters", "bytes", "state", "changed", "age"}, times in
-    seconds, or {"run", "error"} where one cannot be read.
+    "kind", "parts", "data", "figure": {"name", "value", "title", "text"}, "parameters", "bytes", "state", "changed",
+    "age"}, times in seconds, or {"run", "error"} where one cannot be read.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def _tabulate(runs: list[Listed]) -> None:
     rows = [("run", "model", "data", "figure", "parameters", "size", "state", "age")]
     for run in runs:
         parameters = MISSING if run.parameters is None else f"{run.parameters:,}"
-        figure = MISSING if run.figure is None else str(run.figure)
+        figure = MISSING if run.figure is None else run.figure.text
         size = f"{compact(run.bytes)}B"
         rows.append((run.run, run.model, run.data, figure, parameters, size, run.state, span(run.age)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

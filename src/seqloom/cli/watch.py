@@ -39,8 +39,8 @@ def watch(
     It reads the folders of runs that other processes train, and ends when none is trained any more, or with Ctrl-C.
     Where stdout is no terminal, it looks once. With --json it does too: one object for each run, {"run", "name",
     "kind", "state", "stage", "step", "steps", "epoch", "tokens_per_second", "unit", "seconds", "left", "best": {"name",
-    "value"}, "panels": [{"title", "lines": [{"name", "points"}]}], "samples": [{"step", "input", "text"}]}, or {"run",
-    "error"} where one of several cannot be read.
+    "value", "title", "text"}, "panels": [{"title", "lines": [{"name", "points"}]}], "samples": [{"step", "input",
+    "text"}]}, or {"run", "error"} where one of several cannot be read.
 
     \b
     Examples:
@@ -109,7 +109,7 @@ def _headline(run: Watched) -> str:
     if run.left is not None:
         facts.append(f"{clock(run.left)} left")
     if run.best is not None:
-        facts.append(f"best {run.best}")
+        facts.append(f"best {run.best.text}")
     return "  ".join(facts)
 
 

@@ -273,10 +273,6 @@ class BertKind(Kind[Split[MaskedTexts], BertAssets, TrainedBert]):
     config = BertConfig
     assets = BertAssets
     trained = TrainedBert
-    headlines = {  # noqa: RUF012 - as in the base
-        "valid_accuracy": "validation: {:.2f} % of masked tokens found",
-        "valid_loss": "validation loss per masked token {:.4f}",
-    }
     next_step = 'fill {run} "... [MASK] ..."'
 
     def prepare(self, config: RunConfig, kept: BertAssets | None) -> tuple[Split[MaskedTexts], BertAssets]:

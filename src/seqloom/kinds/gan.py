@@ -274,7 +274,6 @@ class Adversaries(ImageKind[GanAssets, TrainedGan]):
     config = GanConfig
     assets = GanAssets
     trained = TrainedGan
-    headlines = {"valid_loss": "validation Fréchet distance {:.2f}"}  # noqa: RUF012 - as in the base
 
     def prepare(self, config: RunConfig, kept: GanAssets | None) -> tuple[Split[ImageSet], GanAssets]:
         part: GanConfig = config.model

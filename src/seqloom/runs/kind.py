@@ -65,13 +65,6 @@ class Kind(ABC, Generic[Data, Kept, Result]):
     """What the run keeps beside its weights."""
     trained: type[Result]
     """What `load` gives back."""
-    headlines: ClassVar[dict[str, str]] = {
-        "valid_reward": "validation reward {:.4g}",
-        "valid_accuracy": "validation accuracy {:.2f} %",
-        "valid_perplexity": "validation perplexity {:.2f}",
-        "valid_loss": "validation loss {:.4f}",
-    }
-    """Which figure of the log says in one line how training went, the first that is there, and that line."""
     next_step: ClassVar[str] = "evaluate {run}"
     """The command to try first on a trained run."""
     contest: ClassVar[type[Contest] | None] = None
@@ -80,10 +73,6 @@ class Kind(ABC, Generic[Data, Kept, Result]):
     """Whether every seed gives the same model."""
     needs_torch: ClassVar[bool] = True
     """Whether training takes torch, which then has a seed and a device, and takes seconds to import."""
-
-    def headline(self, entry: dict[str, Any]) -> str | None:
-        """An entry of the log in one line."""
-        return next((line.format(entry[key]) for key, line in self.headlines.items() if key in entry), None)
 
     def settle(self, config: RunConfig) -> RunConfig:
         """The configuration with everything decided that it leaves to the data: what ends with `<eos>`."""

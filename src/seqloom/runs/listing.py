@@ -15,29 +15,10 @@ from seqloom.arrays import shapes_of
 from seqloom.config import load_config
 from seqloom.errors import CheckpointError, SeqloomError
 from seqloom.runs.folder import RunFolder
-from seqloom.runs.log import Entry, TrainingLog, training_files
+from seqloom.runs.log import Figure, TrainingLog, training_files
 
-FIGURES = ("valid_reward", "valid_accuracy", "valid_perplexity", "perplexity", "valid_loss")
-"""Which figure of the best validation says how good a model is: the first that is there."""
 DAY = 86400
 SPANS = (("year", 365 * DAY), ("month", 30 * DAY), ("day", DAY), ("h", 3600), ("min", 60), ("s", 1))
-
-
-@dataclass(frozen=True)
-class Figure:
-    """How good a model is, in one number."""
-
-    name: str
-    value: float
-
-    @classmethod
-    def of(cls, best: Entry) -> Figure | None:
-        """That of a validation; None where nothing was measured."""
-        known = (name for name in FIGURES if isinstance(best.get(name), int | float))
-        return next((cls(name, best[name]) for name in known), None)
-
-    def __str__(self) -> str:
-        return f"{self.name.replace('_', ' ')} {self.value:,.4g}"
 
 
 @dataclass(frozen=True)
@@ -101,7 +82,7 @@ def listed(path: str | Path) -> Listed:
         config.model.kind,
         {name: part.kind for name, part in config.model if hasattr(part, "kind")},
         training_files(config),
-        Figure.of(TrainingLog.of(folder.path).best),
+        Figure.of(config.model, TrainingLog.of(folder.path).best),
         parameters_in(folder.weights_file) if folder.weights_file.is_file() else None,
         sum(size for size, _ in sizes),
         state,

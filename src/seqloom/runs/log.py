@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.config import RunConfig
+from seqloom.config.schema.base import ModelPart
 from seqloom.reports.numbers import MISSING, compact, duration, rounded
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import kind_named
@@ -96,9 +97,31 @@ def gathered(stages: Sequence[Path]) -> tuple[list[Entry], list[Entry]]:
     return entries, samples
 
 
+@dataclass(frozen=True)
+class Figure:
+    """How good a model is, in one number."""
+
+    name: str
+    """In the log."""
+    value: float
+    title: str
+    """What people call it."""
+    text: str
+    """The same with its number."""
+
+    @classmethod
+    def of(cls, model: ModelPart, best: Entry) -> Figure | None:
+        """That of a validation; None where nothing was measured."""
+        for name, text in model.figures.items():
+            if isinstance(value := best.get(name), int | float):
+                return cls(name, value, text.partition(" {")[0], text.format(value))
+        return None
+
+
 def headline(trained: Trained, best: Entry) -> str:
     """How good the model is, by its best validation; empty where nothing was held out."""
-    return kind_named(trained.kind).headline(best) or ""
+    figure = Figure.of(trained.config.model, best)
+    return f"validation {figure.text}" if figure else ""
 
 
 def in_a_sentence(trained: Trained) -> str:

@@ -60,12 +60,11 @@ class Trained(ABC):
 
     def __repr__(self) -> str:
         """What it is, how large, how good it was at its best validation, and where it lies."""
-        from seqloom.runs.kind import kind_named
-        from seqloom.runs.log import TrainingLog
+        from seqloom.runs.log import TrainingLog, headline
 
         facts = [self.kind, *self.facts]
-        if headline := kind_named(self.kind).headline(TrainingLog.of(self.path).best):
-            facts.append(headline)
+        if good := headline(self, TrainingLog.of(self.path).best):
+            facts.append(good)
         return f"<{type(self).__name__} {self.path}: {', '.join(facts)}>"
 
     @property

@@ -12,8 +12,7 @@ from seqloom.config import load_config
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.reports.logged import LOGGED, Panel, name_of
 from seqloom.runs.folder import MANIFEST, RunFolder
-from seqloom.runs.listing import Figure
-from seqloom.runs.log import Entry, TrainingLog, gathered
+from seqloom.runs.log import Entry, Figure, TrainingLog, gathered
 from seqloom.training.journal import METRICS, SAMPLES, read_journal, read_metrics
 
 RECENT = 5  # entries whose speed counts as that of now
@@ -96,7 +95,7 @@ def watched(path: str | Path) -> Watched:
         next((entry["unit"] for entry in stage if "unit" in entry), "tokens"),
         log.seconds,
         seconds_left(config.training, steps, last) if state == "training" else None,
-        Figure.of(log.best),
+        Figure.of(config.model, log.best),
         [_record(panel) for panel in LOGGED[name_of(stage)].panels(stage)],
         _latest(samples),
     )

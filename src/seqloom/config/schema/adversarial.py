@@ -33,6 +33,7 @@ PlayersConfig = Annotated[DensePlayers | DcganPlayers, Field(discriminator="kind
 class GanConfig(ModelPart):
     learns_from = ImageData
     objectives = (AdversarialObjective,)
+    figures = {"valid_loss": "Fréchet distance {:.2f}"}  # noqa: RUF012 - as in the base
 
     kind: Literal["gan"] = "gan"
     """A generator and a discriminator that learn against each other (Goodfellow et al. 2014). Set training.clip=0 and

@@ -72,6 +72,14 @@ class ModelPart(Schema):
     """Whether it writes texts that can be compared with others."""
     may_change: ClassVar[tuple[str, ...]] = ()
     """Keys of this part that may change when a run goes on."""
+    figures: ClassVar[dict[str, str]] = {
+        "valid_reward": "reward {:.4g}",
+        "valid_accuracy": "accuracy {:.2f} %",
+        "valid_perplexity": "perplexity {:.2f}",
+        "valid_loss": "loss {:.4f}",
+    }
+    """The figures of a validation that say how good a model is, of which the first that is there counts; each with what
+    people call it, and its number."""
 
     def check(self, run: RunConfig) -> None:
         """Raise a ValueError where this model does not fit another part of the run."""

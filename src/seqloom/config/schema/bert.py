@@ -34,6 +34,10 @@ class BertTransformer(WordTransformer):
 class BertConfig(ModelPart):
     learns_from = TextData
     objectives = (MaskedObjective,)
+    figures = {  # noqa: RUF012 - as in the base
+        "valid_accuracy": "accuracy on masked tokens {:.2f} %",
+        "valid_loss": "loss per masked token {:.4f}",
+    }
 
     kind: Literal["bert"] = "bert"
     """A masked language model: words are predicted from those on both sides (Devlin et al. 2019)."""

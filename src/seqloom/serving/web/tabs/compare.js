@@ -8,24 +8,22 @@ import {command, field, hurry, numbered, same, work} from "../panel.js";
 export const title = () => t("Compare");
 export const fits = loaded => loaded.length > 1 ? loaded : [];
 
-const named = figure => figure.name.replaceAll("_", " ");
-
 export function build(panel, able, kept) {
   const ladder = h("div"), texts = h("div", {"aria-live": "polite"}), by = same();
   // Figures can be compared where they are of the same thing, on the same data, in the same tokens.
   const tokens = id => able.find(model => model.id === id).facts.find(fact => fact.startsWith("vocabulary"));
-  const yardstick = run => [run.figure.name, run.data, tokens(run.model)].join("|");
+  const yardstick = run => [run.figure.title, run.data, tokens(run.model)].join("|");
   const listing = work(t("Look again"), async signal => {
     by.tell("/v1/runs", undefined, command("compare", able.map(model => model.path)));
     const {runs} = await get("/v1/runs", signal);
-    const rows = runs.map(run => h("tr", {}, h("th", {scope: "row"}, run.model), h("td", {}, [run.kind, ...Object.entries(run.parts).filter(([, kind]) => kind !== "none").map(part => part.join(" "))].join(", ")), h("td", {}, run.figure ? named(run.figure) : "–"),
+    const rows = runs.map(run => h("tr", {}, h("th", {scope: "row"}, run.model), h("td", {}, [run.kind, ...Object.entries(run.parts).filter(([, kind]) => kind !== "none").map(part => part.join(" "))].join(", ")), h("td", {}, run.figure ? run.figure.title : "–"),
       h("td", {}, run.figure ? number(run.figure.value, 4) : "–"), h("td", {}, number(run.parameters)), h("td", {}, run.data)));
     const head = [t("Model"), t("Kind"), t("Figure"), t("Value"), t("Parameters"), t("Data")].map(name => h("th", {scope: "col"}, name));
     const groups = new Map();
     for (const run of runs.filter(run => run.figure && run.parameters)) groups.set(yardstick(run), [...groups.get(yardstick(run)) ?? [], run]);
     const shared = [...groups.values()].filter(group => group.length > 1);
     ladder.replaceChildren(h("div", {class: "scroll", tabindex: "0"}, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))),
-      ...shared.map(group => chart(t("{figure} against parameters, {data}", {figure: named(group[0].figure), data: group[0].data}), group.map(run => ({name: run.model, points: [[run.parameters, run.figure.value]]})), {log: true, wide: true, marks: true})));
+      ...shared.map(group => chart(t("{figure} against parameters, {data}", {figure: group[0].figure.title, data: group[0].data}), group.map(run => ({name: run.model, points: [[run.parameters, run.figure.value]]})), {log: true, wide: true, marks: true})));
   });
   const writers = able.filter(model => model.offers.includes("/v1/completions"));
   const writing = work(t("Write"), async signal => {

@@ -47,7 +47,7 @@ export function build(panel, able, kept, leaving) {
     [t("Per second"), number(run.tokens_per_second)],
     [t("Took"), seconds(run.seconds)],
     ...(run.state === "finished" ? [] : [[t("Left"), seconds(run.left)]]),
-    ...(run.best ? [[t("Best"), `${run.best.name.replaceAll("_", " ")} ${number(run.best.value, 4)}`]] : []),
+    ...(run.best ? [[t("Best"), run.best.text]] : []),
   ].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 
   const samples = (run, name) => run.samples?.length ? [h("h3", {}, t("What {name} wrote at its validations", {name})),
