@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from served import Serving
+
+from seqloom.errors import CheckpointError
+from seqloom.runs.listing import Damaged
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here: the page is not looked at")
@@ -113,6 +117,83 @@ def test_a_text_is_written_as_the_api_writes_it_and_goes_on_from_another_token(v
     assert "".join(page.locator("button.token").all_inner_texts()).split() == [chosen.strip(), *again.split()]
 
 
+def test_a_text_goes_on_with_the_model_and_the_prompt_that_it_began_with(visit: Any, server: Serving) -> None:
+    page = visit(server, "complete")
+    choose(page, "transformer")
+    page.fill("textarea[name=prompt]", "the")
+    page.click("button.first")
+    page.wait_for_selector("button.token")
+    page.wait_for_selector("button.first:not([aria-busy])")
+    page.locator("button.token").first.click()
+    page.fill("textarea[name=prompt]", "quite another beginning")
+    other = page.locator(".choices").first.locator("li button").nth(7)
+    chosen = other.locator(".word").inner_text()
+    with page.expect_request("**/v1/generate") as sent:
+        other.click()
+    asked = sent.value.post_data_json
+    assert asked["model"] == "transformer"
+    assert asked["prompt"] == server.answer("/tokenize", model="transformer", text=f"the {chosen}")["tokens"]
+
+    page.locator("button.token").first.click()
+    choose(page, "ngram")
+    wait_for(page.locator("button.token")).to_have_count(0)
+    assert page.locator(".choices").count() == 0
+    assert page.locator(".output").text_content() == ""
+
+
+def test_a_text_can_be_stopped(visit: Any, server: Serving) -> None:
+    page = visit(server, "complete")
+    token = {"token": "the", "id": 7, "log_prob": -1.0, "likeliest": []}
+    begin_only(page, "/v1/generate", {"number": 0, "text": "the", "tokens": [token]})
+    page.click("button.first")
+    page.wait_for_selector("button.token")
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_selector("button.first:not([aria-busy])")
+    assert page.locator("button.token").all_inner_texts() == ["the"]
+    assert page.locator("[role=alert]").count() == 0
+
+
+def test_a_line_break_can_be_clicked_and_every_token_is_counted(visit: Any, server: Serving) -> None:
+    def said(*names: str) -> list[dict[str, Any]]:
+        likeliest = [{"token": name, "id": 7, "log_prob": -0.5} for name in names]
+        return [{"token": name, "id": 7, "log_prob": -1.0, "likeliest": likeliest} for name in names]
+
+    page = visit(server, "complete")
+    pieces = [("a b", said("a", " b")), ("\n", said("\n")), ("c", said("c")), ("", said("<eos>"))]
+    stream(page, "/v1/generate", *({"number": 0, "text": text, "tokens": tokens} for text, tokens in pieces))
+    page.fill("textarea[name=prompt]", "so: ")
+    page.click("button.first")
+    wait_for(page.locator("button.token")).to_have_count(3)
+    assert page.locator(".output").inner_text() == "so: a b↵\nc"
+    tops = [token.bounding_box()["y"] for token in page.locator("button.token").all()]
+    assert tops[0] == tops[1] < tops[2]
+    page.locator("button.token").nth(1).click()
+    assert page.locator(".choices .word").all_inner_texts() == ["↵"]
+    wait_for(page.get_by_text(re.compile("^5 tokens, "))).to_be_visible()
+
+
+def stream(page: Any, path: str, *events: dict[str, Any]) -> None:
+    """Let the page get these events from there, instead of the server's."""
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    page.route(f"**{path}", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+
+
+def begin_only(page: Any, path: str, event: dict[str, Any]) -> None:
+    """Let the next answer that the page gets from there begin with this event, and never end."""
+    script = """([path, line]) => {
+        const fetched = window.fetch;
+        window.fetch = (asked, options) => {
+            if (asked !== path) return fetched(asked, options);
+            window.fetch = fetched;
+            return Promise.resolve(new Response(new ReadableStream({start: stream => {
+                stream.enqueue(new TextEncoder().encode(line));
+                options.signal.addEventListener("abort", () => stream.error(options.signal.reason));
+            }})));
+        };
+    }"""
+    page.evaluate(script, [path, f"data: {json.dumps(event)}\n\n"])
+
+
 def told_commands(page: Any, said: str = "details.same") -> tuple[str, list[str]]:
     """What a panel says that does the same: by curl, and by the command line."""
     shown = page.locator(said)
@@ -126,11 +207,9 @@ def curled(command: str) -> Any:
 
 def typed(cli: Any, command: str) -> Any:
     """What `seqloom ...` gives, alone or at the end of a pipe."""
-    before, _, last = command.rpartition(" | ")
+    before, _, last = command.rpartition(" | seqloom ")
     given = subprocess.run(["bash", "-c", before], capture_output=True, text=True, check=True).stdout if before else ""
-    verb, *arguments = shlex.split(last)
-    assert verb == "seqloom"
-    done = cli(*arguments, "--json", stdin=given)
+    done = cli(*shlex.split(last.removeprefix("seqloom ")), "--json", stdin=given)
     assert done.code == 0, done.stderr
     return done.records
 
@@ -280,6 +359,92 @@ def test_a_conversation_goes_on(visit: Any, server: Serving) -> None:
     assert page.locator(".talk p").all_inner_texts() == ["hello there", said["choices"][0]["message"]["content"]]
 
 
+def say(page: Any, turn: str) -> Any:
+    """Send a turn of a conversation; what the page asks then."""
+    page.fill("input[name=turn]", turn)
+    with page.expect_request("**/v1/chat/completions") as sent:
+        page.press("input[name=turn]", "Enter")
+    return sent.value.post_data_json
+
+
+def answered(page: Any) -> list[str]:
+    """The turns of a conversation, once the last is answered."""
+    page.wait_for_selector("button.first:not([aria-busy])")
+    return page.locator(".talk p").all_inner_texts()
+
+
+@pytest.mark.parametrize("way", ["refused", "stopped", "language changed"])
+def test_a_turn_without_an_answer_goes_back_to_where_it_was_typed(visit: Any, server: Serving, way: str) -> None:
+    page = visit(server, "answer")
+    choose(page, "talker")
+    waiting: list[Any] = []
+    page.route("**/v1/chat/completions", lambda route: waiting.append(route), times=1)
+    say(page, "hello there")
+    wait_for(page.locator(".talk p")).to_have_count(2)
+    if way == "refused":
+        refused = {"error": {"message": "the queue is full", "type": "rate_limit_error", "param": None, "code": 429}}
+        waiting[0].fulfill(status=429, json=refused)
+        wait_for(page.locator("[role=alert]")).to_have_text("The queue is full.")
+    elif way == "stopped":
+        page.get_by_role("button", name="Stop").click()
+    else:
+        page.click("#language")
+    wait_for(page.locator(".talk p")).to_have_count(0)
+    assert page.input_value("input[name=turn]") == "hello there"
+
+    page.press("input[name=turn]", "Enter")
+    wait_for(page.locator(".talk p")).to_have_count(2)
+    turns = answered(page)
+    assert [turn["content"] for turn in say(page, "how are you")["messages"]] == [*turns, "how are you"]
+
+
+def test_no_turn_is_lost_that_is_sent_while_another_waits(visit: Any, server: Serving) -> None:
+    page = visit(server, "answer")
+    choose(page, "talker")
+    page.route("**/v1/chat/completions", lambda route: None, times=1)
+    assert len(say(page, "hello there")["messages"]) == 1
+    assert [turn["content"] for turn in say(page, "good day")["messages"]] == ["hello there good day"]
+    turns = answered(page)
+    assert len(turns) == 2
+    assert [turn["content"] for turn in say(page, "how are you")["messages"]] == [*turns, "how are you"]
+
+
+def test_what_there_is_of_an_answer_stays(visit: Any, server: Serving) -> None:
+    page = visit(server, "answer")
+    choose(page, "talker")
+    good = {"choices": [{"delta": {"content": "good"}}]}
+    begin_only(page, "/v1/chat/completions", good)
+    page.fill("input[name=turn]", "hello there")
+    page.press("input[name=turn]", "Enter")
+    wait_for(page.locator(".talk p")).to_have_text(["hello there", "good"])
+    said = say(page, "how are you")["messages"]
+    assert [turn["content"] for turn in said] == ["hello there", "good", "how are you"]
+    turns = answered(page)
+    assert len(turns) == 4
+
+    problem = {"message": "the answer took too long: ask for less, or later", "code": 504}
+    stream(page, "/v1/chat/completions", good, {"error": problem})
+    said = say(page, "good bye")["messages"]
+    assert [turn["content"] for turn in said] == [*turns, "good bye"]
+    wait_for(page.locator("[role=alert]")).to_have_text("The answer took too long: ask for less, or later.")
+    assert answered(page) == [*turns, "good bye", "good"]
+    page.get_by_role("button", name="Begin anew").click()
+    assert answered(page) == []
+
+
+@pytest.mark.parametrize("how", ["greedy", "sample"])
+def test_a_turn_from_the_command_line_is_that_of_the_page(visit: Any, server: Serving, cli: Any, how: str) -> None:
+    page = visit(server, "answer")
+    choose(page, "talker")
+    page.select_option("select[name=how]", how)
+    for turn in ("hello there", TRICKY, "how are you"):
+        say(page, turn)
+        said = answered(page)[-1]
+        curl, (line,) = told_commands(page)
+        assert curled(curl)["choices"][0]["message"]["content"] == said
+        assert typed(cli, line)[0]["outputs"][0]["text"] == said
+
+
 def test_words_have_neighbours_and_a_map(visit: Any, server: Serving) -> None:
     page = visit(server, "words")
     page.fill("input[name=word]", "the")
@@ -355,6 +520,28 @@ def test_the_ladder_the_data_and_the_training_are_shown(visit: Any, server: Serv
     page.wait_for_selector("svg.chart path.line, svg.chart circle")
 
 
+def test_a_training_is_followed_after_a_failure(visit: Any, server: Serving) -> None:
+    page = visit(server)
+    page.route("**/v1/training?*", lambda route: route.abort(), times=1)
+    page.click("#tab-training")
+    wait_for(page.locator("[role=alert]")).to_contain_text("does not answer")
+    page.wait_for_selector("dl dd")
+    assert page.locator("[role=alert]").count() == 0
+
+
+def test_a_run_that_cannot_be_read_has_its_error_in_the_ladder(visit: Any, server: Serving) -> None:
+    runs = server.client.get("/v1/runs").json()["runs"]
+    broken = Damaged("runs/ngram", CheckpointError("runs/ngram/weights is missing"))
+    runs[1] = {"model": "ngram", **broken.record()}
+    page = visit(server)
+    page.route("**/v1/runs", lambda route: route.fulfill(json={"runs": runs}))
+    page.click("#tab-compare")
+    page.wait_for_selector("tbody tr")
+    assert page.locator("tbody tr").count() == len(runs)
+    assert page.locator("tbody tr").nth(1).inner_text().split(None, 1) == ["ngram", "runs/ngram/weights is missing."]
+    assert page.locator("[role=alert]").count() == 0
+
+
 def test_the_page_speaks_chinese_and_keeps_what_was_typed(visit: Any, server: Serving) -> None:
     page = visit(server, "complete")
     page.fill("textarea[name=prompt]", "the time")
@@ -371,7 +558,9 @@ def test_a_mistake_is_told_in_a_sentence(visit: Any, server: Serving) -> None:
     page = visit(server, "complete")
     page.fill("input[name=length]", "1000000")
     page.click("button.first")
-    assert "1,024" in page.inner_text("[role=alert]")
+    said = page.inner_text("[role=alert]")
+    assert "1,024" in said
+    assert said.startswith("max_length: ")  # a field's name gets no capital
 
 
 def test_tabs_and_tokens_can_be_reached_by_keyboard(visit: Any, server: Serving) -> None:
@@ -393,21 +582,43 @@ def test_nothing_is_cut_off_on_a_telephone(visit: Any, server: Serving, tab: str
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_the_page_asks_for_the_token_and_stays_with_it(
-    visit: Any, runs: dict[str, Path], start: Callable[..., Serving], tmp_path: Path
-) -> None:
-    file = tmp_path / "token"
-    file.write_text("a-token-of-some-length")
-    serving = start(runs["ngram"], "--token-file", file, token="a-token-of-some-length").until_ready()
-    page = visit(serving)
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.fixture(scope="module")
+def locked(runs: dict[str, Path], start: Callable[..., Serving], tmp_path_factory: pytest.TempPathFactory) -> Serving:
+    """A server that wants a token."""
+    file = tmp_path_factory.mktemp("token") / "token"
+    file.write_text(TOKEN)
+    return start(runs["ngram"], "--token-file", file, token=TOKEN).until_ready()
+
+
+def test_the_page_asks_for_the_token_and_stays_with_it(visit: Any, locked: Serving) -> None:
+    page = visit(locked)
     page.fill("input[type=password]", "a-wrong-one-of-some-length")
     page.keyboard.press("Enter")
     page.wait_for_selector("[role=alert]")
-    page.fill("input[type=password]", "a-token-of-some-length")
+    page.fill("input[type=password]", TOKEN)
     page.keyboard.press("Enter")
     page.wait_for_selector("#tab-complete")
     page.reload()
     page.wait_for_selector("#tab-complete")
+
+
+def test_the_link_to_all_endpoints_needs_no_token(visit: Any, locked: Serving) -> None:
+    page = visit(locked)
+    page.get_by_role("link", name="All endpoints").click()
+    page.get_by_text("/v1/completions").wait_for()
+    with page.expect_response("**/openapi.json") as document:
+        page.get_by_role("link", name="openapi.json").click()
+    assert document.value.status == 200
+
+    stranger = httpx.Client(base_url=locked.url)
+    for path in ("/docs", "/openapi.json"):
+        assert stranger.get(path).content == locked.client.get(path).content
+        assert "ngram" not in stranger.get(path).text
+    for path in ("/v1/models", "/metrics", "/docs/", "/openapi.json/", "/docs/v1/models"):
+        assert stranger.get(path).status_code == 401
 
 
 def test_every_sentence_of_the_page_has_its_chinese() -> None:

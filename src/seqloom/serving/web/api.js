@@ -28,8 +28,11 @@ async function send(path, body, signal) {
   if (answer.ok) return answer;
   let said = answer.statusText;
   try { said = (await answer.json()).error.message; } catch { /* no document came with it */ }
-  throw new Refused(answer.status, `${said[0].toUpperCase()}${said.slice(1)}.`.replace(/([.!?])\.$/, "$1"));
+  throw new Refused(answer.status, sentence(said));
 }
+
+// What the server says, as a sentence. A first word that is a name, of a field or a file, keeps its small letter.
+export const sentence = said => `${said.replace(/^[a-z]+(?=[ ,])/, word => word[0].toUpperCase() + word.slice(1))}.`.replace(/([.!?])\.$/, "$1");
 
 export const get = async (path, signal) => (await send(path, undefined, signal)).json();
 export const ask = async (path, body, signal) => (await send(path, body, signal)).json();
@@ -48,11 +51,11 @@ export async function* events(path, body, signal) {
         const data = line.replace(/^(event: .*\n)?data: /, "");
         if (data === "[DONE]") return;
         const event = JSON.parse(data);
-        if (event.error) throw new Refused(event.error.code, event.error.message);
+        if (event.error) throw new Refused(event.error.code, sentence(event.error.message));
         yield event;
       }
     }
   } finally {
-    reader.cancel();
+    reader.cancel().catch(() => {});  // what was stopped cannot be cancelled any more
   }
 }

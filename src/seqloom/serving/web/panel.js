@@ -57,9 +57,10 @@ export function work(label, action) {
       }
     }
   };
+  const end = () => running?.abort();
   begin.addEventListener("click", () => run());
-  stop.addEventListener("click", () => running?.abort());
-  return {buttons: [begin, stop], said, run};
+  stop.addEventListener("click", end);
+  return {buttons: [begin, stop], said, run, stop: end};
 }
 
 // Ctrl+Enter in a text begins the work.

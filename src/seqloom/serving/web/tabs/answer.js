@@ -10,16 +10,20 @@ export const fits = loaded => loaded.filter(model => model.offers.includes("/v1/
 
 export function build(panel, able, kept, leaving) {
   const inside = h("div");
+  let stop = () => {};
   const draw = () => {
+    stop();
     const model = able.find(each => each.id === kept.model);
     inside.replaceChildren();
-    (model.turns ? talk : translate)(inside, model, kept, leaving);
+    stop = (model.turns ? talk : translate)(inside, model, kept);
   };
   panel.append(h("div", {class: "fields"}, models(kept, able, draw)), inside);
   draw();
+  leaving(() => stop());
 }
 
-function translate(panel, model, kept, leaving) {
+// What a model of pairs writes, and a conversation: both are built into the panel, and give what stops them.
+function translate(panel, model, kept) {
   const output = h("div", {class: "output", "aria-live": "polite", dir: "auto"});
   const more = h("div");
   const by = same();
@@ -70,7 +74,7 @@ function translate(panel, model, kept, leaving) {
       ...Object.values(parts).flat(), ...writing.buttons),
     writing.said, output, more, by.element);
   arrange();
-  leaving(() => writing.buttons[1].click());
+  return writing.stop;
 }
 
 // Two lines of words; pointing at one shades what it looked at, in either direction.
@@ -92,33 +96,47 @@ function attends({source, target, weights}) {
     h("p", {class: "note"}, t("Point at a word to see what it looked at.")));
 }
 
-function talk(panel, model, kept, leaving) {
+const TURN = " | ";  // stands between turns in a prompt, as data/pairs.py has it
+
+function talk(panel, model, kept) {
   kept.turns ??= [];
   const by = same();
   const turns = h("div", {class: "talk", role: "log", "aria-live": "polite", tabindex: "0"});
   const bubble = ({role, content}) => h("p", {class: role === "user" ? "mine" : "", dir: "auto"}, content);
   const draw = () => turns.replaceChildren(...kept.turns.map(bubble));
+  const put = text => { kept.turn = line.querySelector("input").value = text; };
 
   async function send(signal) {
-    const content = (kept.turn ?? "").trim();
+    const content = kept.turn.trim();
     if (!content) throw new Error(t("Write something first."));
+    const mine = {role: "user", content}, answer = {role: "assistant", content: ""};
+    const messages = [...kept.turns, mine];
     const chance = kept.how === "sample";
-    const body = {model: model.id, messages: [...kept.turns, {role: "user", content}], ...(chance ? {temperature: 1, top_p: 0.9, seed: kept.turns.length} : {temperature: 0})};
-    by.tell("/v1/chat/completions", body, command("generate", [model.path], {chat: true}));
-    kept.turns.push({role: "user", content});
-    const answer = {role: "assistant", content: ""};
+    const body = {model: model.id, messages, ...(chance ? {temperature: 1, top_p: 0.9, seed: kept.turns.length} : {temperature: 0})};
+    const prompt = messages.map(turn => turn.content).join(TURN);
+    const cli = {prompt, strategy: chance ? "sample" : "greedy", temperature: body.temperature, "top-p": body.top_p, seed: body.seed};
+    by.tell("/v1/chat/completions", body, command("generate", [model.path], cli));
+    kept.turns.push(mine, answer);
+    put("");
     draw();
-    const shown = bubble(answer);
-    turns.append(shown);
-    kept.turn = line.querySelector("input").value = "";
+    const shown = turns.lastChild;
+    // A turn without an answer goes back to where it was typed, before what was typed since. Of one that is stopped it is
+    // done at once, not when its request has ended: the next turn, or a panel that is built anew, must find it there.
+    const takeBack = () => {
+      if (answer.content || !kept.turns.includes(mine)) return;
+      kept.turns = kept.turns.filter(turn => turn !== mine && turn !== answer);
+      put(`${content} ${kept.turn}`.trim());
+      draw();
+    };
+    signal.addEventListener("abort", takeBack);
     try {
       for await (const event of events("/v1/chat/completions", body, signal)) {
         shown.textContent = answer.content += event.choices[0]?.delta?.content ?? "";
         turns.scrollTop = turns.scrollHeight;
       }
-    } finally {
-      if (answer.content) kept.turns.push(answer);
-      else kept.turns.pop();
+    } catch (error) {
+      takeBack();
+      throw error;
     }
   }
 
@@ -128,9 +146,9 @@ function talk(panel, model, kept, leaving) {
   line.addEventListener("keydown", event => { if (event.key === "Enter" && !event.isComposing) sending.run(); });
   draw();
   panel.append(turns,
-    tryThese(model.id, text => { line.querySelector("input").value = kept.turn = text.split(/\s*<turn>\s*/).at(-1); sending.run(); }),
+    tryThese(model.id, text => { put(text.split(/\s*<turn>\s*/).at(-1)); sending.run(); }),
     h("div", {class: "fields"}, line, choice(kept, "how", t("How"), [["greedy", t("likeliest words")], ["sample", t("by chance")]]),
-      ...sending.buttons, h("button", {class: "do", type: "button", onclick: () => { kept.turns = []; draw(); }}, t("Begin anew"))),
+      ...sending.buttons, h("button", {class: "do", type: "button", onclick: () => { sending.stop(); kept.turns = []; draw(); }}, t("Begin anew"))),
     sending.said, by.element);
-  leaving(() => sending.buttons[1].click());
+  return sending.stop;
 }

@@ -1,5 +1,5 @@
 // The ladder: what is loaded side by side, and the same beginning for all.
-import {ask, get} from "../api.js";
+import {ask, get, sentence} from "../api.js";
 import {chart} from "../chart.js";
 import {h, number} from "../dom.js";
 import {t} from "../language.js";
@@ -13,16 +13,21 @@ export function build(panel, able, kept) {
   // Figures can be compared where they are of the same thing, on the same data, in the same tokens.
   const tokens = id => able.find(model => model.id === id).facts.find(fact => fact.startsWith("vocabulary"));
   const yardstick = run => [run.figure.title, run.data, tokens(run.model)].join("|");
+  // A run that cannot be read has an error, and nothing else.
+  const cells = run => [
+    [run.kind, ...Object.entries(run.parts).filter(([, kind]) => kind !== "none").map(part => part.join(" "))].join(", "),
+    run.figure ? run.figure.title : "–", run.figure ? number(run.figure.value, 4) : "–", number(run.parameters), run.data,
+  ].map(text => h("td", {}, text));
+  const row = run => h("tr", {}, h("th", {scope: "row"}, run.model),
+    run.error ? h("td", {colspan: 5}, h("div", {class: "error"}, sentence(run.error))) : cells(run));
   const listing = work(t("Look again"), async signal => {
     by.tell("/v1/runs", undefined, command("compare", able.map(model => model.path)));
     const {runs} = await get("/v1/runs", signal);
-    const rows = runs.map(run => h("tr", {}, h("th", {scope: "row"}, run.model), h("td", {}, [run.kind, ...Object.entries(run.parts).filter(([, kind]) => kind !== "none").map(part => part.join(" "))].join(", ")), h("td", {}, run.figure ? run.figure.title : "–"),
-      h("td", {}, run.figure ? number(run.figure.value, 4) : "–"), h("td", {}, number(run.parameters)), h("td", {}, run.data)));
     const head = [t("Model"), t("Kind"), t("Figure"), t("Value"), t("Parameters"), t("Data")].map(name => h("th", {scope: "col"}, name));
     const groups = new Map();
     for (const run of runs.filter(run => run.figure && run.parameters)) groups.set(yardstick(run), [...groups.get(yardstick(run)) ?? [], run]);
     const shared = [...groups.values()].filter(group => group.length > 1);
-    ladder.replaceChildren(h("div", {class: "scroll", tabindex: "0"}, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))),
+    ladder.replaceChildren(h("div", {class: "scroll", tabindex: "0"}, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, runs.map(row)))),
       ...shared.map(group => chart(t("{figure} against parameters, {data}", {figure: group[0].figure.title, data: group[0].data}), group.map(run => ({name: run.model, points: [[run.parameters, run.figure.value]]})), {log: true, wide: true, marks: true})));
   });
   const writers = able.filter(model => model.offers.includes("/v1/completions"));

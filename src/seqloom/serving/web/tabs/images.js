@@ -69,14 +69,14 @@ function chooser(model, most, chosen, changed) {
     shelf.append(button);
     return button;
   };
-  const ready = examples(model.id).then(({images = [], labels = []}) => images.map((image, place) => add(image, labels[place] ?? `${t("image")} ${place + 1}`)));
+  examples(model.id).then(({images = [], labels = []}) => images.map((image, place) => add(image, labels[place] ?? `${t("image")} ${place + 1}`)));
   const file = h("input", {type: "file", accept: "image/png,image/jpeg", "aria-label": t("An image of yours"), onchange: async () => {
     for (const each of file.files) {
       const data = await new Promise(done => { const reader = new FileReader(); reader.onload = () => done(reader.result); reader.readAsDataURL(each); });
       add(data.split(",")[1], each.name).click();
     }
   }});
-  return {element: h("div", {}, shelf, h("label", {class: "field"}, h("span", {}, t("An image of yours")), file)), ready};
+  return h("div", {}, shelf, h("label", {class: "field"}, h("span", {}, t("An image of yours")), file));
 }
 
 function caption(model) {
@@ -88,7 +88,7 @@ function caption(model) {
     const [captions] = (await ask("/v1/caption", body, signal)).captions;
     said.replaceChildren(h("ol", {class: "best"}, captions.map(each => h("li", {}, each.text, " ", h("small", {}, `log p ${number(each.log_prob)}`)))));
   });
-  return part(t("Captions"), chooser(model, 1, chosen, () => chosen.length && saying.run()).element, h("div", {class: "fields"}, ...saying.buttons), saying.said, said, by.element);
+  return part(t("Captions"), chooser(model, 1, chosen, () => chosen.length && saying.run()), h("div", {class: "fields"}, ...saying.buttons), saying.said, said, by.element);
 }
 
 function denoise(model, kept) {
@@ -100,8 +100,7 @@ function denoise(model, kept) {
     const found = await ask("/v1/denoise", body, signal);
     results.replaceChildren(...[[t("Given"), found.given], [t("Spoilt"), found.corrupted], [t("Mended"), found.images]].filter(([, images]) => images).flatMap(([name, images]) => [h("h3", {}, name), sheet(images, name)]));
   });
-  const {element} = chooser(model, 8, chosen, () => {});
-  return part(t("Noise"), element, h("div", {class: "fields"}, check(kept, "corrupt", t("Add noise first"), true),
+  return part(t("Noise"), chooser(model, 8, chosen, () => {}), h("div", {class: "fields"}, check(kept, "corrupt", t("Add noise first"), true),
     field(kept, "noise", t("Seed"), "0", {type: "number", min: 0}), ...working.buttons), working.said, results, by.element);
 }
 
@@ -177,9 +176,8 @@ function latent(model, kept) {
     by.tell("/v1/latent", body, command("images interpolate", [model.path], {steps: body.steps, out: "path.png"}));
     between.replaceChildren(sheet((await ask("/v1/latent", body, signal)).images, t("step")));
   });
-  const {element} = chooser(model, 2, chosen, () => chosen.length === 2 && walking.run());
   move();
   return part(t("Codes"), h("p", {}, t("Drag over the plane: each place is a code, and the image beside it is what the model makes of it.")),
     h("div", {class: "beside"}, plane, h("div", {}, shown, told)), looking.said,
-    h("h3", {}, t("From one image to another")), element, h("div", {class: "fields"}, ...walking.buttons), walking.said, between, by.element);
+    h("h3", {}, t("From one image to another")), chooser(model, 2, chosen, () => chosen.length === 2 && walking.run()), h("div", {class: "fields"}, ...walking.buttons), walking.said, between, by.element);
 }

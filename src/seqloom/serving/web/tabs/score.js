@@ -25,7 +25,7 @@ export function build(panel, able, kept) {
   function told(answer) {
     const [score] = answer.scores;
     const tokens = (score.token_scores ?? []).flatMap(each =>
-      [token(each.text, each.log_prob, undefined, each.unknown), " "]);
+      [...token(each.text, each.log_prob, undefined, each.unknown), " "]);
     const estimate = answer.estimate ? ` (${answer.estimate})` : "";
     return h("section", {style: {"margin-top": "0"}}, h("h3", {}, answer.model), h("div", {class: "output", dir: "auto"}, tokens.length ? tokens : kept.text),
       h("p", {}, t("log p {p}{estimate}, {n} tokens, perplexity {perplexity}", {

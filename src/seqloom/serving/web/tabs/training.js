@@ -20,15 +20,18 @@ export function build(panel, able, kept, leaving) {
     if (!chosen.length) return states.replaceChildren(h("p", {class: "note"}, t("Choose a run.")));
     const path = `/v1/training?model=${encodeURIComponent(chosen[0])}`;
     by.tell(path, undefined, command("watch", chosen.map(id => able.find(model => model.id === id).path)));
+    let goesOn = true;  // after a failure too
     try {
       const runs = await Promise.all(chosen.map(id => get(`/v1/training?model=${encodeURIComponent(id)}`)));
       if (ended) return;
       said.replaceChildren();
       draw(runs, chosen);
-      if (runs.some(run => ["beginning", "training"].includes(run.state))) timer = setTimeout(look, EVERY);
+      goesOn = runs.some(run => ["beginning", "training"].includes(run.state));
     } catch (error) {
-      said.replaceChildren(h("p", {class: "error", role: "alert"}, error.message));
+      if (ended) return;
+      if (said.textContent !== error.message) said.replaceChildren(h("p", {class: "error", role: "alert"}, error.message));
     }
+    if (goesOn) timer = setTimeout(look, EVERY);
   }
 
   function draw(runs, names) {
