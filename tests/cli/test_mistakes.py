@@ -243,7 +243,7 @@ def test_a_truncated_checkpoint_stops_resuming_and_deleting_it_helps(cli: Cli, d
     ("arguments", "said"),
     [
         (("--prompt", "a", "--input", "b.txt"), "give one of --prompt, --input and --chat"),
-        (("--temperature", -1), "temperature must be a positive number, not -1.0"),
+        (("--temperature", -1), "temperature must be a number, 0 or more, not -1.0"),
         (("--top-p", 0), "top_p must be above 0 and at most 1, not 0.0"),
         (("--top-p", 1.5), "top_p must be above 0 and at most 1, not 1.5"),
         (("--strategy", "beam", "--beam", 2, "--n-best", 3), "between 1 and the beam's width (2), not 3"),

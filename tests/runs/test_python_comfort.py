@@ -77,6 +77,21 @@ def test_options_of_a_strategy_choose_it() -> None:
         seqloom.Decoding(beam=4, temperature=0.7)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"strategy": "beem"}, "no strategy 'beem' .did you mean 'beam'"),
+        ({"beam": 0}, "beam must be a whole number, 1 or more, not 0"),
+        ({"max_length": 0}, "max_length must be a whole number, 1 or more, not 0"),
+        ({"max_length": 2.5}, "max_length must be a whole number, 1 or more, not 2.5"),
+        ({"temperature": "hot"}, "temperature must be a number, 0 or more, not 'hot'"),
+    ],
+)
+def test_a_wrong_way_to_decode_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        seqloom.Decoding(**options)
+
+
 def test_hints_leave_a_function_as_it_is() -> None:
     def inner(a: int, *, first: int = 1) -> int:
         return a + first

@@ -129,7 +129,10 @@ def test_translations_have_the_shape_of_libretranslate(server: Serving, trained:
     one = server.answer("/v1/translate", q=sources[0], source="pairs", target="transformer", alternatives=1)
     assert one["translatedText"] == expected[0]
     assert len(one["alternatives"]) == 1
+    assert server.answer("/v1/translate", q=sources[0], target="pairs-transformer") == {"translatedText": expected[0]}
     assert "'en-fr'" in server.refusal(400, "/v1/translate", q="x", source="en", target="fr")["message"]
+    assert "'s-transformer'" in server.refusal(400, "/v1/translate", q="x", source="s", target="transformer")["message"]
+    assert "target" in server.refusal(400, "/v1/translate", q="x", source="s", model="pairs-transformer")["message"]
 
 
 def test_chat_reads_the_turns_so_far(server: Serving, trained: dict[str, Any]) -> None:
@@ -209,6 +212,25 @@ def test_what_is_not_supported_is_refused_by_name(server: Serving) -> None:
         refused = server.refusal(400, path, **body, **{field: 1})
         assert refused["param"] == field
         assert field in refused["message"]
+
+
+def test_options_that_would_have_no_effect_are_refused_by_name(server: Serving) -> None:
+    for field, body in (
+        ("temperature", {"strategy": "beam", "temperature": 0.5}),
+        ("top_k", {"strategy": "greedy", "top_k": 1}),
+        ("top_p", {"beam": 2, "strategy": "beam", "top_p": 1.0}),
+        ("beam", {"strategy": "greedy", "beam": 2}),
+        ("length_penalty", {"strategy": "sample", "length_penalty": 0.5}),
+    ):
+        refused = server.refusal(400, "/v1/generate", model="pairs-transformer", prompt="a b", **body)
+        assert refused["param"] == field
+        assert f"the strategy is {body['strategy']}" in refused["message"]
+    both = {"model": "pairs-transformer", "prompt": "a b", "strategy": "beam", "tree": True}
+    for field in ("attention", "replace_unknown"):
+        assert field in server.refusal(400, "/v1/generate", **both, **{field: True})["message"]
+    huge = server.refusal(400, "/v1/completions", model="ngram", prompt="a", logit_bias={"1" * 5000: 1.0})["message"]
+    assert "is no token" in huge
+    assert len(huge) < 200
 
 
 def test_mistakes_are_told_as_sentences(server: Serving) -> None:

@@ -126,6 +126,23 @@ def test_responses_answer_and_stream(client: openai.OpenAI, trained: dict[str, A
     ((greedy,),) = trained["pairs-transformer"].generate(["a dog fell"], strategy="greedy")
     assert text == greedy.text
     assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
+    with client.responses.stream(model="pairs-transformer", input="a dog fell", temperature=0) as stream:
+        assert stream.get_final_response().output_text == greedy.text
+
+
+def test_a_text_that_was_cut_says_so(client: openai.OpenAI) -> None:
+    for temperature in (openai.omit, 0):  # by a search, and token by token
+        asked: dict[str, Any] = {"model": "pairs-transformer", "temperature": temperature}
+        chat = client.chat.completions.create(messages=user("a dog fell"), max_tokens=1, **asked)
+        assert chat.choices[0].finish_reason == "length"
+        response = client.responses.create(input="a dog fell", max_output_tokens=1, **asked)
+        assert response.status == "incomplete"
+        assert response.incomplete_details is not None
+        assert response.incomplete_details.reason == "max_output_tokens"
+        assert [event.type for event in client.responses.create(input="a dog fell", stream=True, **asked)][-1] in (
+            "response.completed",
+            "response.incomplete",
+        )
 
 
 def test_embeddings_have_the_width_of_the_model(client: openai.OpenAI, trained: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from seqloom.decoding.limits import IMPOSSIBLE, LENGTH_PENALTY, Limits
 from seqloom.decoding.messages import Message, steps_behind, worth_dropping
+from seqloom.decoding.patience import check_patience
 from seqloom.decoding.prompts import Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.ranking import Ranking, length_penalties
@@ -62,6 +63,7 @@ def beam_search(
     histories = torch.empty(len(prompts), 1, 0, dtype=torch.long, device=device)  # [prompts, beam, step]
     steps = watched(count(), "tokens of each text", limits.max_length)
     while True:
+        check_patience()
         step = next(steps)
         beam = totals.shape[1]
         lengths = step - begins[active]  # [prompts]: tokens generated so far; negative inside the prompt

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from seqloom.decoding.limits import IMPOSSIBLE, LENGTH_PENALTY, Limits
+from seqloom.decoding.patience import check_patience
 from seqloom.decoding.prompts import Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.ranking import Ranking, length_penalties
@@ -46,6 +47,7 @@ def exhaustive_search(
     totals = torch.zeros(1, dtype=torch.float64, device=device)  # log p of every unfinished sequence, in order of ids
     histories = torch.empty(1, 0, dtype=torch.long, device=device)
     for length in range(1, limits.max_length + 1):
+        check_patience()
         allowed = limits.restrict(log_probs, torch.full_like(totals, length - 1))
         extended = totals[:, None] + allowed  # [sequences, vocabulary]
         refuse_nan(extended.isnan())

@@ -15,6 +15,7 @@ from torch import Tensor
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.decoding.limits import IMPOSSIBLE, Limits
 from seqloom.decoding.messages import Message, steps_behind, worth_keeping
+from seqloom.decoding.patience import check_patience
 from seqloom.decoding.prompts import Forced, Prompt, read_prompts
 from seqloom.decoding.protocol import Hypothesis, StepModel
 from seqloom.decoding.rows import steady
@@ -168,6 +169,7 @@ def written_step_by_step(
     alive = np.ones(len(rows), bool)
     step = 0
     while True:
+        check_patience()
         lengths = step - begins  # tokens generated so far; negative inside the prompt
         counted = torch.from_numpy(lengths)
         allowed = forced.impose(limits.restrict(log_probs, counted), step)
@@ -221,6 +223,7 @@ def written_ahead(
     block = FIRST_BLOCK
     step = 0
     while True:
+        check_patience()
         # No step goes beyond the longest length of those that are left: a model may know no further place.
         count = min(block, limits.max_length - int(lengths[alive[rows]].min()))
         if count > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
 import torch
@@ -28,6 +29,7 @@ def side_by_side(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iter
 
     try:
         with ThreadPoolExecutor(cores) as pool:
-            yield from pool.map(alone, jobs)
+            contexts = [copy_context() for _ in jobs]  # who waits for this waits for each job
+            yield from pool.map(lambda context, job: context.run(alone, job), contexts, jobs)
     finally:
         torch.set_num_threads(cores)

@@ -281,7 +281,9 @@ class FastTranslator(Translates):
             found = self.engine.hypotheses(chosen_prompts, chosen, limits, chosen_sources)
             for number, several in zip(numbers, found, strict=True):
                 results[number] = [
-                    Generated(target.decode([*begun[number], *each.tokens]), each.log_prob, len(each.tokens))
+                    Generated(
+                        target.decode([*begun[number], *each.tokens]), each.log_prob, len(each.tokens), each.finished
+                    )
                     for each in several
                 ]
         ordered = [results[number] for number in range(len(sources))]

@@ -169,7 +169,7 @@ class TrainedCaptioner(TrainedConditional, Captions):
         if attention and sight.picture is not None:
             grid = draft.weights.reshape(-1, *self.model.encoder.grid)
             shown = ImageAttention(sight.picture, self.tokenizer.tokens(draft.tokens), grid, text, log_prob)
-        return Caption(text, log_prob, len(draft.hypothesis.tokens), shown)
+        return Caption(text, log_prob, len(draft.hypothesis.tokens), draft.hypothesis.finished, shown)
 
     # --------------------------------------------------------------------------------------------------- scoring
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seqloom import decoding
 from seqloom.decoding import Limits
-from seqloom.errors import ConfigError, UserError
+from seqloom.errors import ConfigError, UserError, did_you_mean
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.unfolding import Unfolding, Writer
 
@@ -34,6 +35,8 @@ class Generated:
     log_prob: float
     """Natural log-probability of the text given its prompt or source; the combined score if other models had a say."""
     tokens: int
+    finished: bool = True
+    """Whether the model ended it itself; else it was cut at the longest length."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,20 @@ class Decoding:
     precision: Precision = "auto"
     """What a network computes in while it writes: on a GPU bf16, which is faster, unless float32 is asked for, and
     float32 elsewhere. Texts of the two differ, as they do between machines, a little more."""
+    at_most: int | None = None
+    """No text becomes longer, whatever else would allow it."""
 
     def __post_init__(self) -> None:
+        if self.strategy not in (None, *get_args(Strategy)):
+            raise ConfigError(
+                f"there is no strategy {self.strategy!r}{did_you_mean(str(self.strategy), get_args(Strategy))}"
+            )
+        for name in ("beam", "max_length", "at_most", "n_best"):
+            count = getattr(self, name)
+            if count is not None and not (isinstance(count, Integral) and count >= 1):
+                raise ConfigError(f"{name} must be a whole number, 1 or more, not {count!r}")
+        if not (isinstance(self.temperature, Real) and self.temperature >= 0 and math.isfinite(self.temperature)):
+            raise ConfigError(f"temperature must be a number, 0 or more, not {self.temperature!r}")
         if self.temperature == 0 and self.strategy in (None, "sample"):
             object.__setattr__(self, "strategy", "greedy")  # which is what sampling becomes in the limit
         samples = self.temperature != 1 or self.top_k is not None or self.top_p is not None
@@ -100,7 +115,9 @@ class Decoding:
 
     def limits(self, max_length: int = MAX_LENGTH) -> Limits:
         """The length limits, with this one where none was given."""
-        return Limits(self.max_length or max_length, self.min_length, self.unknown or self.replace_unknown)
+        longest = self.max_length or max_length
+        longest = longest if self.at_most is None else min(longest, self.at_most)
+        return Limits(longest, self.min_length, self.unknown or self.replace_unknown)
 
     @property
     def searches(self) -> bool:

@@ -319,7 +319,7 @@ class TrainedLanguageModel(Trained, Continues, WritesStepwise, Scores):
     def continuation(self, prompt: list[int], hypothesis: Hypothesis) -> Generated:
         """A hypothesis as text."""
         text = text_after(self.tokenizer, prompt, hypothesis.tokens)
-        return Generated(text, hypothesis.log_prob, len(hypothesis.tokens))
+        return Generated(text, hypothesis.log_prob, len(hypothesis.tokens), hypothesis.finished)
 
     def beginning(
         self, text: str | Sequence[int], decoding: Decoding | None = None, number: int = 0, prefix: str = ""

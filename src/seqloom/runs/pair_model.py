@@ -320,7 +320,7 @@ class TrainedSeq2Seq(TrainedConditional, Translates, WritesStepwise, Scores):
             read, stride = [*pieces, SPECIALS[EOS]], self.model.encoder.stride
             places = [" ".join(read[first : first + stride]) for first in range(0, len(read), stride)]
             shown = AttentionMap(places, target, draft.weights, log_prob, source, text)
-        return Translation(text, log_prob, len(draft.hypothesis.tokens), shown)
+        return Translation(text, log_prob, len(draft.hypothesis.tokens), draft.hypothesis.finished, shown)
 
     # --------------------------------------------------------------------------------------------------- scoring
 

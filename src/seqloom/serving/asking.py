@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.types import Receive, Scope, Send
 
 from seqloom.runs.capabilities import WritesStepwise
 from seqloom.runs.generation import Beginning, Decoding
-from seqloom.serving.engine import Writing
+from seqloom.serving.engine import Job, Writing
 from seqloom.serving.errors import ApiError, told
-from seqloom.serving.models import Models, Served
+from seqloom.serving.models import Models, Served, Side
 from seqloom.serving.settings import Settings
 from seqloom.serving.written import Piece, Said, Wish
 
@@ -37,8 +38,10 @@ class Asked(BaseModel):
         """JSON can spell halves of characters, which no text has."""
         try:
             json.dumps(data, ensure_ascii=False, default=str).encode()
-        except (UnicodeEncodeError, RecursionError):
+        except UnicodeEncodeError:
             raise ValueError("there is text that is not Unicode: half of a surrogate pair") from None
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
         return data
 
 
@@ -48,36 +51,42 @@ class House:
     def __init__(self, models: Models, settings: Settings) -> None:
         self.models, self.settings = models, settings
 
-    def check_texts(self, count: int, field: str) -> None:
-        """Refuse too many texts in one request."""
+    def check_texts(self, count: int, field: str, what: str = "texts") -> None:
+        """Refuse too many texts, or whatever it is, in one request."""
         if count > self.settings.texts:
-            raise ApiError(422, f"{field}: {count:,} texts, and {self.settings.texts:,} are the most at once", field)
+            said = f"{field}: {count:,} {what} are more than the {self.settings.texts:,} that are allowed at once"
+            raise ApiError(422, said, field)
 
-    def check_input(self, served: Served, texts: Sequence[str | Sequence[int]], field: str) -> list[int]:
-        """Refuse texts that are too long; gives their tokens."""
+    def check_input(
+        self, served: Served, texts: Sequence[str | Sequence[int]], field: str, side: Side = "source"
+    ) -> list[int]:
+        """Refuse texts that are too long; gives their tokens, of a model of pairs as one side counts them."""
         self.check_texts(len(texts), field)
-        most, tokenizer = self.settings.input_tokens, served.tokenizer
+        tokenizer = served.tokenizer_of(side)
         counts = [
             len(tokenizer.encode(text) if isinstance(text, str) and tokenizer is not None else text) for text in texts
         ]
-        if max(counts, default=0) > most:
-            raise ApiError(422, f"{field}: {max(counts):,} tokens, and {most:,} are the most", field)
+        self._check_tokens(max(counts, default=0), self.settings.input_tokens, field)
         return counts
 
-    def check_output(self, served: Served, wanted: int | None, before: int, field: str) -> int | None:
-        """Refuse to write more than is allowed, or than there are places for; what may be written if nothing was
-        said."""
+    def check_output(self, served: Served, wanted: int | None, before: int, field: str) -> int:
+        """Refuse to write more than is allowed, or than there are places for behind what is there before; gives how
+        many tokens may be written at most."""
         most, context = self.settings.output_tokens, served.context
-        if wanted is not None and wanted > most:
-            raise ApiError(422, f"{field}: {wanted:,} tokens, and {most:,} are the most", field)
+        self._check_tokens(wanted or 0, most, field)
         if context is None:
-            return wanted
-        room = context - before - 1
-        if room < (wanted or 1):
-            raise ApiError(
-                422, f"{field}: {before:,} tokens and {wanted or 1:,} new ones: the model has {context:,} places", field
-            )
-        return wanted if wanted is not None else min(room, 100)
+            return most
+        least = 1 if wanted is None else wanted
+        if before + least > context:
+            new = "1 new one do" if least == 1 else f"{least:,} new ones do"
+            said = f"{field}: {before:,} tokens and {new} not fit into the model's {context:,} places"
+            raise ApiError(422, said, field)
+        return min(most, context - before)
+
+    @staticmethod
+    def _check_tokens(count: int, most: int, field: str) -> None:
+        if count > most:
+            raise ApiError(422, f"{field}: {count:,} tokens are more than the {most:,} that are allowed", field)
 
     def writing(
         self,
@@ -89,7 +98,7 @@ class House:
         wish: Wish | None = None,
         prefix: str = "",
     ) -> Writing:
-        """A job that writes `count` texts, put into the queue."""
+        """A job that writes `count` texts."""
 
         def begin() -> Sequence[Beginning]:
             first = run.beginning(text, decoding, 0, prefix)
@@ -97,9 +106,7 @@ class House:
                 return [first]
             return [first, *(run.beginning(text, decoding, number, prefix) for number in range(1, count))]
 
-        job = Writing(begin, count, wish or Wish(), self.settings.seconds)
-        served.engine.ask(job)
-        return job
+        return Writing(begin, count, wish or Wish(), self.settings.seconds)
 
 
 class Collected(BaseModel):
@@ -133,27 +140,8 @@ async def collected(job: Writing) -> list[Collected]:
     ]
 
 
-async def together(*work: Coroutine[Any, Any, Result]) -> list[Result]:
-    """Several things at the same time; if one fails, the others are given up."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_kept(each)) for each in work]
-    results = [task.result() for task in tasks]
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
-    return results  # type: ignore[return-value]
-
-
-async def _kept(work: Coroutine[Any, Any, Result]) -> Result | Exception:
-    """A result, or the error instead: a group of tasks would wrap it."""
-    try:
-        return await work
-    except Exception as error:
-        return error
-
-
-async def unless_left(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """What is worked on, unless the client leaves: then the work is given up."""
+async def unless_left(request: Request, work: Coroutine[Any, Any, Result], *jobs: Job) -> Result:
+    """What is worked on, by these jobs among others, unless the client leaves: then the work is given up."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(request))
     try:
@@ -162,6 +150,7 @@ async def unless_left(request: Request, work: Coroutine[Any, Any, Result]) -> Re
             raise ApiError(499, "the client has left")
         return working.result()
     finally:
+        let_go(jobs)
         for task in (working, leaving):
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):
@@ -173,21 +162,38 @@ async def _left(request: Request) -> None:
         pass
 
 
-def events(source: AsyncIterator[dict[str, Any] | str], names: bool = False) -> StreamingResponse:
-    """Objects as server-sent events; an error on the way is the last of them. With `names`, each says its type."""
+def let_go(jobs: Iterable[Job]) -> None:
+    """Nobody waits for these any more."""
+    for job in jobs:
+        job.left = True
 
-    async def lines() -> AsyncIterator[str]:
+
+class Events(StreamingResponse):
+    """Objects as server-sent events; an error on the way is the last of them. When the client has left or has all, its
+    jobs are let go."""
+
+    def __init__(self, source: AsyncIterator[dict[str, Any] | str], *jobs: Job, names: bool = False) -> None:
+        """With `names`, each event says its type."""
+        self.jobs = jobs
+        super().__init__(_lines(source, names), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async for event in source:
-                if isinstance(event, str):
-                    yield f"data: {event}\n\n"
-                else:
-                    named = f"event: {event['type']}\n" if names else ""
-                    yield f"{named}data: {to_json(event)}\n\n"
-        except Exception as error:
-            yield f"data: {to_json(told(error).document)}\n\n"
+            await super().__call__(scope, receive, send)
+        finally:
+            let_go(self.jobs)
 
-    return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+async def _lines(source: AsyncIterator[dict[str, Any] | str], names: bool) -> AsyncIterator[str]:
+    try:
+        async for event in source:
+            if isinstance(event, str):
+                yield f"data: {event}\n\n"
+            else:
+                named = f"event: {event['type']}\n" if names else ""
+                yield f"{named}data: {to_json(event)}\n\n"
+    except Exception as error:
+        yield f"data: {to_json(told(error).document)}\n\n"
 
 
 class Answer(JSONResponse):

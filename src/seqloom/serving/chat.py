@@ -9,6 +9,9 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from itertools import count
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -17,12 +20,17 @@ from pydantic import Field, model_validator
 
 from seqloom.data.pairs import TURN
 from seqloom.runs.capabilities import Translates, WritesStepwise
-from seqloom.runs.generation import Decoding
-from seqloom.serving.asking import Answer, Asked, Collected, House, Name, collected, events, unless_left
+from seqloom.runs.generation import BEAM, Decoding
+from seqloom.serving.asking import Answer, Asked, Collected, Events, House, Name, collected, unless_left
 from seqloom.serving.completions import Choosing, usage
+from seqloom.serving.engine import Call, Writing
 from seqloom.serving.errors import ApiError
+from seqloom.serving.generation import ending
 from seqloom.serving.models import Served
 from seqloom.serving.written import Likely, Said
+
+RESPONSE_STATUS = {None: "in_progress", "stop": "completed", "length": "incomplete"}
+"""What a response is, by why its text ended, if it has."""
 
 
 class Part(Asked):
@@ -92,16 +100,18 @@ def router(house: House) -> APIRouter:
     @routes.post("/v1/chat/completions", response_class=Answer, summary="The next turn of a conversation")
     async def chat(asked: ChatRequest, request: Request) -> Response:
         answer = Reply(house, asked, "/v1/chat/completions")
+        job = answer.begin()
         if asked.stream:
-            return events(answer.chunks())
-        return Answer(await unless_left(request, answer.completion()))
+            return Events(answer.chunks(), job)
+        return Answer(await unless_left(request, answer.completion(), job))
 
     @routes.post("/v1/responses", response_class=Answer, summary="The same in OpenAI's newer form")
     async def responses(asked: ResponsesRequest, request: Request) -> Response:
         answer = Reply(house, asked.as_chat(), "/v1/responses")
+        job = answer.begin()
         if asked.stream:
-            return events(answer.response_events(), names=True)
-        return Answer(await unless_left(request, answer.response()))
+            return Events(answer.response_events(), job, names=True)
+        return Answer(await unless_left(request, answer.response(), job))
 
     return routes
 
@@ -111,6 +121,7 @@ class Reply:
 
     def __init__(self, house: House, asked: ChatRequest, path: str) -> None:
         self.house, self.asked = house, asked
+        self.number, self.message = f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}"
         self.served = house.models.named(asked.model)
         run: Any = self.served.able(Translates, path)
         assert isinstance(run, WritesStepwise)
@@ -119,8 +130,8 @@ class Reply:
         (self.read,) = house.check_input(self.served, [self.source], "messages")
         house.check_texts(asked.n, "n")
         wanted = asked.max_tokens or asked.max_completion_tokens
-        length = house.check_output(self.served, wanted, 0, "max_tokens")
-        self.decoding = self._decoding(length)
+        most = house.check_output(self.served, wanted, 0, "max_tokens")
+        self.decoding = replace(self._decoding(wanted), at_most=most)
         self.wish = asked.wish(self.served, asked.top_logprobs)
         if self.decoding.searches and (asked.logprobs or self.wish.changes or self.wish.stop):
             raise ApiError(
@@ -134,7 +145,7 @@ class Reply:
         turns = self.asked.messages
         if turns[-1].role != "user":
             raise ApiError(400, "messages: the last one must be the user's", "messages")
-        if getattr(served.trained.config.data, "history", None) is None:
+        if not served.turns:
             if len(turns) > 1:
                 raise ApiError(
                     400, f"messages: {served.name!r} knows no conversations: give it one message", "messages"
@@ -146,7 +157,7 @@ class Reply:
         """As for `seqloom generate`: a beam, unless the request says how to sample."""
         asked = self.asked
         if asked.temperature is None and asked.top_p is None and asked.top_k is None:
-            return Decoding("beam", n_best=asked.n, beam=max(5, asked.n), max_length=length)
+            return Decoding("beam", n_best=asked.n, beam=max(BEAM, asked.n), max_length=length)
         temperature = 1.0 if asked.temperature is None else asked.temperature
         strategy: Literal["greedy", "sample"] = "greedy" if temperature == 0 else "sample"
         return Decoding(
@@ -158,31 +169,32 @@ class Reply:
             max_length=length,
         )
 
+    def begin(self) -> Call | Writing:
+        """Put what is needed into the queue."""
+        house, source = self.house, self.source
+        if self.decoding.searches:
+            self.job: Call | Writing = Call(partial(self.run.generate, source, self.decoding), house.settings.seconds)
+        else:
+            self.job = house.writing(self.served, self.run, source, self.decoding, self.asked.n, self.wish)
+        self.served.engine.ask(self.job)
+        return self.job
+
     async def texts(self) -> list[Collected]:
         """All answers."""
-        if not self.decoding.searches:
-            return await collected(self._writing())
-        found = await self.served.engine.call(
-            lambda: self.run.generate(self.source, self.decoding)[0], self.house.settings.seconds
-        )
+        if isinstance(self.job, Writing):
+            return await collected(self.job)
+        (found,) = await self.job.next()
         nothing = [Said(0, "", 0.0, [])]
-        return [Collected(text=each.text, said=nothing * each.tokens, ending="stop") for each in found]
-
-    def _writing(self) -> Any:
-        return self.house.writing(self.served, self.run, self.source, self.decoding, self.asked.n, self.wish)
+        return [Collected(text=each.text, said=nothing * each.tokens, ending=ending(each)) for each in found]
 
     async def pieces(self) -> AsyncIterator[tuple[int, str, list[Said], str | None]]:
         """All answers as they are written; what a search found comes in one piece."""
-        if self.decoding.searches:
+        if isinstance(self.job, Writing):
+            async for piece in self.job.pieces():
+                yield piece
+        else:
             for number, text in enumerate(await self.texts()):
                 yield number, text.text, text.said, text.ending
-            return
-        job = self._writing()
-        try:
-            async for piece in job.pieces():
-                yield piece
-        finally:
-            job.left = True
 
     # ---------------------------------------------------------------------------------------------- completions
 
@@ -206,12 +218,12 @@ class Reply:
         head, written = self._head("chat.completion.chunk"), 0
         for index in range(self.asked.n):
             yield self._chunk(head, index, {"role": "assistant", "content": ""}, None, None)
-        async for number, text, said, ending in self.pieces():
+        async for number, text, said, ended in self.pieces():
             written += len(said)
             if text:
                 yield self._chunk(head, number, {"content": text}, self._log_probs(said), None)
-            if ending is not None:
-                yield self._chunk(head, number, {}, None if text else self._log_probs(said), ending)
+            if ended is not None:
+                yield self._chunk(head, number, {}, None if text else self._log_probs(said), ended)
         if self.asked.usage_asked:
             yield {**head, "choices": [], "usage": usage(self.read, written)}
         yield "[DONE]"
@@ -222,9 +234,9 @@ class Reply:
 
     @staticmethod
     def _chunk(
-        head: dict[str, Any], index: int, delta: dict[str, Any], logprobs: Any, ending: str | None
+        head: dict[str, Any], index: int, delta: dict[str, Any], logprobs: Any, ended: str | None
     ) -> dict[str, Any]:
-        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": ending}
+        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": ended}
         return {**head, "choices": [choice]}
 
     def _log_probs(self, said: list[Said]) -> dict[str, Any] | None:
@@ -238,32 +250,45 @@ class Reply:
     async def response(self) -> dict[str, Any]:
         """The answer as a response."""
         (text,) = await self.texts()
-        return self._response(f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}", text.text, len(text.said))
+        return self._response(self._message(text.text, text.ending), text.ending, len(text.said))
 
     async def response_events(self) -> AsyncIterator[dict[str, Any] | str]:
-        """The answer piece by piece, in events that each have a type."""
-        number, message, order = f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}", 0
-        place = {"item_id": message, "output_index": 0, "content_index": 0}
-        begun = self._response(number, message, "", 0) | {"status": "in_progress", "output": []}
-        yield {"type": "response.created", "sequence_number": order, "response": begun}
-        whole, written = "", 0
-        async for _, text, said, _ in self.pieces():
-            whole, written, order = whole + text, written + len(said), order + 1
-            yield {
-                "type": "response.output_text.delta",
-                "sequence_number": order,
-                **place,
-                "delta": text,
-                "logprobs": [],
-            }
-        done = {"type": "response.output_text.done", "sequence_number": order + 1, **place, "text": whole}
-        yield done | {"logprobs": []}
-        ended = self._response(number, message, whole, written)
-        yield {"type": "response.completed", "sequence_number": order + 2, "response": ended}
+        """The answer piece by piece, in numbered events that each have a type."""
+        numbers = count()
 
-    def _response(self, number: str, message: str, text: str, written: int) -> dict[str, Any]:
-        content = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-        said = {"type": "message", "id": message, "status": "completed", "role": "assistant", "content": [content]}
+        def event(kind: str, **fields: Any) -> dict[str, Any]:
+            return {"type": f"response.{kind}", "sequence_number": next(numbers), **fields}
+
+        begun = self._message("", None)
+        item = {"output_index": 0}
+        part = {"item_id": self.message, **item, "content_index": 0}
+        yield event("created", response=self._response(begun, None, 0))
+        yield event("in_progress", response=self._response(begun, None, 0))
+        yield event("output_item.added", **item, item=begun)
+        yield event("content_part.added", **part, part=self._content(""))
+        whole, written, why = "", 0, "stop"
+        async for _, text, said, ended in self.pieces():
+            whole, written, why = whole + text, written + len(said), ended or why
+            if text:
+                yield event("output_text.delta", **part, delta=text, logprobs=[])
+        message = self._message(whole, why)
+        yield event("output_text.done", **part, text=whole, logprobs=[])
+        yield event("content_part.done", **part, part=self._content(whole))
+        yield event("output_item.done", **item, item=message)
+        response = self._response(message, why, written)
+        yield event(response["status"], response=response)
+
+    @staticmethod
+    def _content(text: str) -> dict[str, Any]:
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+    def _message(self, text: str, why: str | None) -> dict[str, Any]:
+        """What the model says; `why` it ended, once it has."""
+        content = [] if why is None else [self._content(text)]
+        status = RESPONSE_STATUS[why]
+        return {"type": "message", "id": self.message, "status": status, "role": "assistant", "content": content}
+
+    def _response(self, message: dict[str, Any], why: str | None, written: int) -> dict[str, Any]:
         counted = {
             "input_tokens": self.read,
             "input_tokens_details": {"cached_tokens": 0},
@@ -272,22 +297,22 @@ class Reply:
             "total_tokens": self.read + written,
         }
         return {
-            "id": number,
+            "id": self.number,
             "object": "response",
             "created_at": int(time.time()),
-            "status": "completed",
+            "status": RESPONSE_STATUS[why],
             "model": self.served.name,
-            "output": [said],
+            "output": [] if why is None else [message],
             "parallel_tool_calls": False,
             "tool_choice": "none",
             "tools": [],
             "temperature": self.asked.temperature,
             "top_p": self.asked.top_p,
             "error": None,
-            "incomplete_details": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if why == "length" else None,
             "instructions": None,
             "metadata": {},
-            "usage": counted,
+            "usage": None if why is None else counted,
         }
 
 

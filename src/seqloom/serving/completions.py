@@ -6,6 +6,7 @@ import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from pydantic import Field, model_validator
 from seqloom.decoding.limits import IMPOSSIBLE
 from seqloom.decoding.prompts import check_prompts
 from seqloom.decoding.top import top
+from seqloom.errors import shown
 from seqloom.runs.capabilities import Continues, WritesStepwise
 from seqloom.runs.generation import Decoding
-from seqloom.serving.asking import Answer, Asked, Collected, House, Name, Seed, collected, events, together, unless_left
-from seqloom.serving.engine import Writing
+from seqloom.serving.asking import Answer, Asked, Collected, Events, House, Name, Seed, collected, unless_left
+from seqloom.serving.engine import Call, Writing
 from seqloom.serving.errors import ApiError
 from seqloom.serving.models import Served
 from seqloom.serving.written import Likely, Said, Wish
@@ -59,10 +61,9 @@ class Choosing(Asked):
         bias = {}
         for name, amount in (self.logit_bias or {}).items():
             size = served.trained.model.vocabulary_size
-            if not name.isdecimal() or int(name) >= size:
-                raise ApiError(
-                    400, f"logit_bias: {name!r} is no token; they are numbered 0 to {size - 1}", "logit_bias"
-                )
+            if not name.isdecimal() or len(name) > len(str(size)) or int(name) >= size:
+                said = f"logit_bias: {shown(name)} is no token; they are numbered 0 to {size - 1}"
+                raise ApiError(400, said, "logit_bias")
             bias[int(name)] = amount
         return Wish(stop, bias, self.presence_penalty, self.frequency_penalty, likeliest)
 
@@ -132,9 +133,10 @@ def router(house: House) -> APIRouter:
         for count in counts:
             house.check_output(served, asked.max_tokens, count, "max_tokens")
         completion = Completion(house, served, asked)
+        jobs = completion.begin()
         if asked.stream:
-            return events(completion.streamed(counts))
-        return Answer(await unless_left(request, completion.whole(counts)))
+            return Events(completion.streamed(counts), *jobs)
+        return Answer(await unless_left(request, completion.whole(counts), *jobs))
 
     return routes
 
@@ -145,12 +147,29 @@ class Completion:
     def __init__(self, house: House, served: Served, asked: CompletionRequest) -> None:
         self.house, self.served, self.asked = house, served, asked
         self.wish = asked.wish(served, asked.logprobs or 0)
+        self.echoes: list[Call] = []
+        """The scores of the prompts, where these are to be given back with them."""
+        self.texts: list[Writing] = []
+        """What is written after the prompts; none where nothing is."""
         self.head = {
             "id": f"cmpl-{uuid.uuid4().hex}",
             "object": "text_completion",
             "created": int(time.time()),
             "model": served.name,
         }
+
+    def begin(self) -> list[Call | Writing]:
+        """Put all that is needed into the queue."""
+        asked, seconds = self.asked, self.house.settings.seconds
+        if asked.echo and asked.logprobs is not None:
+            scores = (partial(prompt_scores, self.served, prompt, asked.logprobs) for prompt in asked.prompts)
+            self.echoes = [Call(score, seconds) for score in scores]
+        if asked.max_tokens:
+            self.texts = [self._writing(prompt) for prompt in asked.prompts]
+        jobs: list[Call | Writing] = [*self.echoes, *self.texts]
+        if jobs:
+            self.served.engine.ask(*jobs)
+        return jobs
 
     def _writing(self, prompt: str | Sequence[int]) -> Writing:
         run: Any = self.served.trained
@@ -160,29 +179,30 @@ class Completion:
 
     async def whole(self, counts: list[int]) -> dict[str, Any]:
         """All texts of all prompts."""
-        asked = self.asked
-        answers = await together(*(self._of(prompt) for prompt in asked.prompts))
-        choices = [choice for several in answers for choice in several[0]]
-        written = sum(several[1] for several in answers)
+        choices, written = [], 0
+        for number, prompt in enumerate(self.asked.prompts):
+            echoed: list[Said] = await self.echoes[number].next() if self.echoes else []
+            texts = await self._texts(number)
+            written += sum(len(text.said) for text in texts)
+            if self.asked.best_of:
+                texts = sorted(texts, key=lambda text: -text.log_prob / max(1, len(text.said)))[: self.asked.n]
+            choices += [self._choice(self._echo(prompt), echoed, text) for text in texts]
         for index, choice in enumerate(choices):
             choice["index"] = index
         return {**self.head, "choices": choices, "usage": usage(sum(counts), written)}
 
-    async def _of(self, prompt: str | list[int]) -> tuple[list[dict[str, Any]], int]:
-        """The choices for one prompt, and how many tokens were written."""
-        asked = self.asked
-        before, echoed = "", list[Said]()
-        if asked.echo:
-            before, echoed = await self.served.engine.call(
-                lambda: prompt_scores(self.served, prompt, asked.logprobs), self.house.settings.seconds
-            )
-        if asked.max_tokens == 0:
-            nothing = Collected(text="", said=[], ending="length")
-            return [self._choice(before, echoed, nothing) for _ in range(asked.n)], 0
-        texts = await collected(self._writing(prompt))
-        written = sum(len(text.said) for text in texts)
-        best = sorted(texts, key=lambda text: -text.log_prob / len(text.said)) if asked.best_of else texts
-        return [self._choice(before, echoed, text) for text in best[: asked.n]], written
+    async def _texts(self, number: int) -> list[Collected]:
+        """What was written after the prompt of this number."""
+        if self.texts:
+            return await collected(self.texts[number])
+        return [Collected(text="", said=[], ending="length")] * self.asked.n
+
+    def _echo(self, prompt: str | Sequence[int]) -> str:
+        """What is given back of a prompt."""
+        if not self.asked.echo:
+            return ""
+        run: Any = self.served.trained
+        return prompt if isinstance(prompt, str) else run.tokenizer.decode(list(bare(prompt)))
 
     def _choice(self, before: str, echoed: list[Said], text: Collected) -> dict[str, Any]:
         logprobs = None
@@ -192,25 +212,22 @@ class Completion:
 
     async def streamed(self, counts: list[int]) -> AsyncIterator[dict[str, Any] | str]:
         """The texts piece by piece, one prompt after the other."""
-        written = 0
+        written, each = 0, self.asked.n
         for number, prompt in enumerate(self.asked.prompts):
-            job = self._writing(prompt)
-            shown = [0] * job.count
-            try:
-                if self.asked.echo:
-                    run: Any = self.served.trained
-                    echo = prompt if isinstance(prompt, str) else run.tokenizer.decode(prompt)
-                    for index in range(job.count):
-                        yield self._event(number * job.count + index, echo, None, None)
-                async for piece in job.pieces():
-                    logprobs = None
-                    if self.asked.logprobs is not None:
-                        logprobs = token_table(piece.said, piece.text, shown[piece.number])
-                    shown[piece.number] += len(piece.text)
-                    written += len(piece.said)
-                    yield self._event(number * job.count + piece.number, piece.text, logprobs, piece.ending)
-            finally:
-                job.left = True
+            ending = None if self.texts else "length"
+            if self.asked.echo:
+                for index in range(number * each, (number + 1) * each):
+                    yield self._event(index, self._echo(prompt), None, ending)
+            if not self.texts:
+                continue
+            offsets = [0] * each
+            async for piece in self.texts[number].pieces():
+                logprobs = None
+                if self.asked.logprobs is not None:
+                    logprobs = token_table(piece.said, piece.text, offsets[piece.number])
+                offsets[piece.number] += len(piece.text)
+                written += len(piece.said)
+                yield self._event(number * each + piece.number, piece.text, logprobs, piece.ending)
         if self.asked.usage_asked:
             yield {**self.head, "choices": [], "usage": usage(sum(counts), written)}
         yield "[DONE]"
@@ -249,16 +266,13 @@ def token_table(said: Sequence[Said], text: str, offset: int = 0) -> dict[str, A
     }
 
 
-def prompt_scores(served: Served, prompt: str | list[int], likeliest: int | None) -> tuple[str, list[Said]]:
-    """A prompt as it is given back, and its tokens with their log-probabilities, as `seqloom score` has them; with the
-    likeliest at each place, if asked for."""
+def prompt_scores(served: Served, prompt: str | list[int], likeliest: int) -> list[Said]:
+    """The tokens of a prompt with their log-probabilities, as `seqloom score` has them, and so many of the likeliest
+    at each place."""
     import torch
 
     run: Any = served.trained
     ids = run.tokenizer.encode(prompt) if isinstance(prompt, str) else list(bare(prompt))
-    text = prompt if isinstance(prompt, str) else run.tokenizer.decode(ids)
-    if likeliest is None:
-        return text, []
     names = run.tokenizer.pieces(prompt) if isinstance(prompt, str) else run.tokenizer.tokens(ids)
     began = [Said(BOS, SPECIALS[BOS], math.nan, [])] if not isinstance(prompt, str) and prompt[0] == BOS else []
     others: list[list[Likely]] = [[] for _ in ids]
@@ -273,4 +287,4 @@ def prompt_scores(served: Served, prompt: str | list[int], likeliest: int | None
                 others[place] = [Likely(*row) for row in rows if row[-1] > IMPOSSIBLE]
     log_probs = run.token_log_probs(ids)
     said = zip(ids, names, np.asarray(log_probs, float).tolist(), others, strict=True)
-    return text, [*began, *(Said(*each) for each in said)]
+    return [*began, *(Said(*each) for each in said)]

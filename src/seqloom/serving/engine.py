@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from seqloom.decoding.patience import GivenUpError, check_patience, while_waited_for
 from seqloom.decoding.prompts import read_prompts
 from seqloom.decoding.rows import Rows
 from seqloom.runs.generation import Beginning
@@ -39,8 +40,15 @@ class Job:
         self.deadline = self.asked + seconds
         self.left = False
         """Whether nobody waits for it any more."""
+        self.leads = False
+        """Whether it is the first of those that a request is made of: a request has begun when that has."""
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Queue[Result | BaseException] = asyncio.Queue()
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether somebody waits for it, and its time is not over."""
+        return not self.left and time.monotonic() < self.deadline
 
     def tell(self, news: Result | BaseException) -> None:
         """Send something to the client; from the engine's thread."""
@@ -99,6 +107,9 @@ class Engine:
         self._rows: Rows[Written] | None = None  # none before the first text
         self._spent = {"calls": 0.0, "steps": 0.0}
         measures.gauge("seqloom_waiting", "Requests that wait.", lambda: self.waiting, model=name)
+        measures.gauge(
+            "seqloom_calls", "Searches, scores and images that are under way.", lambda: self.calls, model=name
+        )
         measures.gauge("seqloom_rows", "Texts that are being written.", lambda: self.rows, model=name)
         self._thread = Thread(target=self._work, name=f"engine {name}", daemon=True)
         self._thread.start()
@@ -107,8 +118,14 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """Requests that have not begun."""
-        return len(self._calls) + len(self._writings)
+        """Requests that have not begun, and whose clients are there."""
+        with self._changed:
+            return sum(job.leads and not job.left for job in (*self._calls, *self._writings))
+
+    @property
+    def calls(self) -> int:
+        """Searches, scores and images that are under way: one, or none."""
+        return int(self._busy is not None)
 
     @property
     def rows(self) -> int:
@@ -118,15 +135,20 @@ class Engine:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.waiting or self._running or self._busy)
-
-    def ask(self, job: Call | Writing) -> None:
-        """Put a job into the queue; an error if it is full."""
         with self._changed:
-            if self.waiting >= self.settings.queue:
+            return not (self._calls or self._writings or self._running or self._busy)
+
+    def ask(self, *jobs: Call | Writing) -> None:
+        """Put all that a request is made of into the queue; an error if it is full."""
+        with self._changed:
+            waiting = self.waiting
+            if waiting >= self.settings.queue:
                 self.measures.count("seqloom_refused_total", "Requests that found the queue full.", model=self.name)
-                raise ApiError(429, f"{self.waiting} requests wait already", headers={"Retry-After": "1"})
-            (self._calls if isinstance(job, Call) else self._writings).append(job)  # type: ignore[arg-type]
+                said = f"{waiting:,} requests wait already: try again in a second"
+                raise ApiError(429, said, headers={"Retry-After": "1"})
+            jobs[0].leads = True
+            for job in jobs:
+                (self._calls if isinstance(job, Call) else self._writings).append(job)  # type: ignore[arg-type]
             self._changed.notify()
 
     async def call(self, function: Callable[[], Result], seconds: float) -> Result:
@@ -136,6 +158,14 @@ class Engine:
         try:
             return await job.next()
         finally:
+            job.left = True
+
+    def give_up(self, why: Exception) -> None:
+        """Tell all who wait that nothing will come, and why."""
+        with self._changed:
+            jobs = [*self._calls, *self._writings, *self._running, *([self._busy] if self._busy else [])]
+        for job in jobs:
+            job.tell(why)
             job.left = True
 
     # ------------------------------------------------------------------------------------------------- the thread
@@ -166,15 +196,12 @@ class Engine:
 
     def _forget(self) -> None:
         """Let go of what nobody waits for."""
-        now = time.monotonic()
-        for job in (*self._running, *self._writings):
-            if now > job.deadline:
-                job.left = True
-        gone = [job for job in self._running if job.left]
+        gone = [job for job in self._running if not job.waited_for]
         if gone:
             self._release(gone)
         with self._changed:
-            self._writings = deque(job for job in self._writings if not job.left)
+            self._calls = deque(job for job in self._calls if job.waited_for)
+            self._writings = deque(job for job in self._writings if job.waited_for)
 
     def _release(self, jobs: list[Writing]) -> None:
         if self._rows is not None:
@@ -183,11 +210,14 @@ class Engine:
 
     def _do(self, call: Call) -> None:
         began = time.monotonic()
-        if not call.left and began <= call.deadline:
-            try:
+        try:
+            with while_waited_for(lambda: call.waited_for):
+                check_patience()
                 call.tell(call.function())
-            except Exception as error:
-                self._fail(call, error)
+        except GivenUpError:
+            pass
+        except Exception as error:
+            self._fail(call, error)
         self._busy = None
         self._note("calls", began)
 

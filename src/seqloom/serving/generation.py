@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -13,20 +14,22 @@ from pydantic import Field, model_validator
 from seqloom.decoding.prompts import check_prompts
 from seqloom.decoding.tree import Tree
 from seqloom.runs.capabilities import Translates, WritesStepwise
-from seqloom.runs.generation import Beginning, Decoding
-from seqloom.serving.asking import Answer, Asked, House, Name, Seed, collected, events, together, unless_left
-from seqloom.serving.engine import Writing
+from seqloom.runs.generation import BEAM, Beginning, Decoding, Generated, Strategy
+from seqloom.serving.asking import Answer, Asked, Events, House, Name, Seed, collected, unless_left
+from seqloom.serving.engine import Call, Writing
 from seqloom.serving.errors import ApiError
 from seqloom.serving.models import Served
-from seqloom.serving.written import Said, Wish
+from seqloom.serving.reading import listed
+from seqloom.serving.written import Ending, Said, Wish
 
+TOGETHER = 16  # texts that are translated at once, while others wait for their next token
 Count = Annotated[int, Field(ge=1, le=10**4)]
 
 
 class Decoded(Asked):
     """How to choose, as the options of `seqloom generate`."""
 
-    strategy: Literal["greedy", "beam", "sample", "exhaustive"] | None = None
+    strategy: Strategy | None = None
     beam: Count | None = None
     temperature: Annotated[float, Field(ge=0, le=100)] = 1.0
     top_k: Annotated[int | None, Field(ge=1, le=10**6)] = None
@@ -66,6 +69,8 @@ class GenerateRequest(Decoded):
     def _fits(self) -> GenerateRequest:
         if self.stream and (self.attention or self.tree):
             raise ValueError("attention and tree belong to whole texts: they cannot be streamed")
+        if self.tree and (self.attention or self.replace_unknown):
+            raise ValueError("a tree shows tokens as they were searched: leave attention and replace_unknown out")
         return self
 
 
@@ -90,25 +95,29 @@ def router(house: House) -> APIRouter:
         served = house.models.named(asked.model)
         run = served.able(WritesStepwise, "/v1/generate")
         generation = Generation(house, served, run, asked)
+        job = generation.begin()
         if asked.stream:
-            return events(generation.streamed())
-        return Answer(await unless_left(request, generation.whole()))
+            return Events(generation.streamed(job), job)
+        return Answer(await unless_left(request, generation.whole(job), job))
 
     @routes.post("/v1/translate", response_class=Answer, summary="Targets of sources")
     async def translate(asked: TranslateRequest, request: Request) -> Response:
-        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        texts = listed(asked.q)
         served = translator(house, asked)
         run = served.able(Translates, "/v1/translate")
         house.check_texts(len(texts) * (1 + asked.alternatives), "q")
         house.check_input(served, texts, "q")
-        decoding = Decoding(n_best=1 + asked.alternatives, beam=max(5, 1 + asked.alternatives))
+        most = house.check_output(served, None, 0, "q")
+        decoding = Decoding(n_best=1 + asked.alternatives, beam=max(BEAM, 1 + asked.alternatives), at_most=most)
+        parts = [texts[first : first + TOGETHER] for first in range(0, len(texts), TOGETHER)]
+        jobs = [Call(partial(run.generate, part, decoding), house.settings.seconds) for part in parts]
+        if jobs:
+            served.engine.ask(*jobs)
 
-        async def one(text: str) -> list[str]:
-            seconds = house.settings.seconds
-            (several,) = await served.engine.call(lambda: run.generate(text, decoding), seconds)
-            return [each.text for each in several]
+        async def all_of_them() -> list[list[str]]:
+            return [[each.text for each in several] for job in jobs for several in await job.next()]
 
-        found = await unless_left(request, together(*map(one, texts)))
+        found = await unless_left(request, all_of_them(), *jobs)
         best, others = [several[0] for several in found], [several[1:] for several in found]
         single = isinstance(asked.q, str)
         answer: dict[str, Any] = {"translatedText": best[0] if single else best}
@@ -120,16 +129,18 @@ def router(house: House) -> APIRouter:
 
 
 def translator(house: House, asked: TranslateRequest) -> Served:
-    """The model that a request for a translation means."""
-    if asked.model is not None or asked.target is None:
-        if asked.target is not None:
-            raise ApiError(400, "target: give a model, or source and target, not both", "target")
+    """The model that a request for a translation means: the one that is named, or whose name ends with languages."""
+    if asked.target is None:
+        if asked.source != "auto":
+            raise ApiError(400, "source: it goes with a target, in the place of a model", "source")
         return house.models.named(asked.model)
-    pair = f"{asked.source}-{asked.target}"
-    found = [served for served in house.models.all() if served.name.endswith(pair)]
+    if asked.model is not None:
+        raise ApiError(400, "target: give a model, or source and target, not both", "target")
+    languages = asked.target if asked.source == "auto" else f"{asked.source}-{asked.target}"
+    found = [served for served in house.models.all() if f"-{served.name}".endswith(f"-{languages}")]
     if len(found) != 1:
         said = "no model's name ends" if not found else "the names of several models end"
-        raise ApiError(400, f"target: {said} with {pair!r}: name a model instead", "target")
+        raise ApiError(400, f"target: {said} with {languages!r}: name a model instead", "target")
     return found[0]
 
 
@@ -138,67 +149,79 @@ class Generation:
 
     def __init__(self, house: House, served: Served, run: WritesStepwise, asked: GenerateRequest) -> None:
         self.house, self.served, self.run, self.asked = house, served, run, asked
-        self.decoding = asked.decoding()
+        of_pairs = isinstance(run, Translates)
         (read,) = house.check_input(served, [asked.prompt], "prompt")
         if not isinstance(asked.prompt, str):
-            if isinstance(run, Translates):
+            if of_pairs:
                 raise ApiError(400, "prompt: a source is a text; language models go on from tokens", "prompt")
             check_prompts([asked.prompt], served.trained.model.vocabulary_size)
-        before = 0 if isinstance(run, Translates) else read
-        length = house.check_output(served, asked.max_length, before, "max_length")
-        if length is not None:
-            self.decoding = Decoding.of(self.decoding, {"max_length": length})
-        house.check_texts(self.decoding.rows, "n_best")
-        if asked.prefix and not isinstance(run, Translates):
+        if asked.prefix and not of_pairs:
             raise ApiError(400, "prefix: a language model has no source; put it at the end of the prompt", "prefix")
-        if asked.attention and not isinstance(run, Translates):
+        (begun,) = house.check_input(served, [asked.prefix], "prefix", "target")
+        if asked.attention and not of_pairs:
             raise ApiError(400, "attention: a language model has no source to look at", "attention")
-        strategy = self.decoding.strategy or ("beam" if isinstance(run, Translates) else "sample")
-        self.searches = strategy in ("beam", "exhaustive")
-        if asked.tree and strategy != "beam":
-            raise ApiError(400, f"tree: it is what a beam search does, and the strategy is {strategy}", "tree")
-        if strategy == "greedy" and self.decoding.n_best > 1:
-            raise ApiError(400, "n_best: greedy search has one result; use beam or sample", "n_best")
-        self.decoding = Decoding.of(self.decoding, {"strategy": strategy})
-        if asked.likeliest and (self.searches or asked.attention or self.decoding.replace_unknown):
+        most = house.check_output(served, asked.max_length, begun if of_pairs else read, "max_length")
+        self.decoding = self._decoding("beam" if of_pairs else "sample", most)
+        house.check_texts(self.decoding.rows, "beam" if self.decoding.strategy == "beam" else "n_best")
+        self.at_once = self.decoding.searches or asked.attention or asked.replace_unknown
+        """Whether all of a text is there before any of it is shown."""
+        if asked.likeliest and self.at_once:
             said = "likeliest: it belongs to texts that are written token by token, greedily or by sampling"
             raise ApiError(400, said, "likeliest")
 
-    async def whole(self) -> dict[str, Any]:
+    def _decoding(self, usual: Strategy, most: int) -> Decoding:
+        """How to decode, where the options fit each other."""
+        asked, given = self.asked, self.asked.model_fields_set
+        decoding = asked.decoding()
+        decoding = replace(decoding, strategy=decoding.strategy or usual, at_most=most)
+        strategy = decoding.strategy
+        for name in ("beam", "length_penalty", "coverage_penalty"):
+            if name in given and strategy in ("greedy", "sample"):
+                raise ApiError(400, f"{name}: it is for searching, and the strategy is {strategy}", name)
+        sampling = {"temperature": (0, 1), "top_k": (None,), "top_p": (None,)}  # where they change nothing
+        for name, idle in sampling.items():
+            if getattr(asked, name) not in idle and strategy != "sample":
+                raise ApiError(400, f"{name}: it is for sampling, and the strategy is {strategy}", name)
+        if asked.tree and strategy != "beam":
+            raise ApiError(400, f"tree: it is what a beam search does, and the strategy is {strategy}", "tree")
+        if strategy == "greedy" and decoding.n_best > 1:
+            raise ApiError(400, "n_best: greedy search has one result; use beam or sample", "n_best")
+        return decoding
+
+    def begin(self) -> Call | Writing:
+        """Put what is needed into the queue."""
+        job: Call | Writing = self._writing()
+        if self.at_once or self.asked.tree:
+            job = Call(self._tree if self.asked.tree else self._outputs, self.house.settings.seconds)
+        self.served.engine.ask(job)
+        return job
+
+    async def whole(self, job: Call | Writing) -> dict[str, Any]:
         """All texts."""
-        asked, seconds = self.asked, self.house.settings.seconds
-        head = {"model": self.served.name, "input": asked.prompt}
-        if asked.tree:
-            return head | await self.served.engine.call(self._tree, seconds)
-        whole = self.searches or asked.attention or self.decoding.replace_unknown
-        if whole:
-            return head | {"outputs": await self.served.engine.call(self._outputs, seconds)}
-        texts = await collected(self._writing())
+        head = {"model": self.served.name, "input": self.asked.prompt}
+        if isinstance(job, Call):
+            found = await job.next()
+            return head | (found if self.asked.tree else {"outputs": [record(each) for each in found]})
+        texts = await collected(job)
         outputs = [{"text": text.text, "log_prob": text.log_prob, "tokens": len(text.said)} for text in texts]
-        if asked.likeliest:
+        if self.asked.likeliest:
             pairs = zip(outputs, texts, strict=True)
             outputs = [output | {"said": [token_record(said) for said in text.said]} for output, text in pairs]
         return head | {"outputs": outputs}
 
-    def _outputs(self) -> list[dict[str, Any]]:
+    def _outputs(self) -> list[Generated]:
         """What the run's own `generate` gives."""
-        options: dict[str, Any] = {}
         if not isinstance(self.asked.prompt, str):
             beginning: Beginning = self.run.beginning(self.asked.prompt, self.decoding)
             (found,) = self.decoding.run(beginning.steps, [beginning.prompt], [0], beginning.limits, beginning.source)
             return [
-                {"text": beginning.text(each.tokens), "log_prob": each.log_prob, "tokens": len(each.tokens)}
-                for each in found
+                Generated(beginning.text(each.tokens), each.log_prob, len(each.tokens), each.finished) for each in found
             ]
+        options: dict[str, Any] = {}
         if isinstance(self.run, Translates):
             options = {"prefixes": self.asked.prefix, "attention": self.asked.attention}
         (several,) = self.run.generate(self.asked.prompt, self.decoding, **options)
-        outputs = []
-        for each in several:
-            record = {"text": each.text, "log_prob": each.log_prob, "tokens": each.tokens}
-            attention = getattr(each, "attention", None)
-            outputs.append(record if attention is None else record | {"attention": attention.record()})
-        return outputs
+        return several
 
     def _tree(self) -> dict[str, Any]:
         """The outputs of a beam search, and all that was in the beam."""
@@ -229,22 +252,28 @@ class Generation:
         wish = Wish(likeliest=self.asked.likeliest)
         return self.house.writing(self.served, self.run, self.asked.prompt, decoding, decoding.n_best, wish, prefix)
 
-    async def streamed(self) -> AsyncIterator[dict[str, Any] | str]:
+    async def streamed(self, job: Call | Writing) -> AsyncIterator[dict[str, Any] | str]:
         """Piece by piece; a search shows its texts when it has ended."""
-        if self.searches or self.decoding.replace_unknown:
-            found = await self.served.engine.call(self._outputs, self.house.settings.seconds)
-            for number, output in enumerate(found):
-                yield {"number": number, "text": output["text"], "tokens": [], "ending": "stop"}
-            yield "[DONE]"
-            return
-        job = self._writing()
-        try:
+        if isinstance(job, Call):
+            for number, each in enumerate(await job.next()):
+                yield {"number": number, "text": each.text, "tokens": [], "ending": ending(each)}
+        else:
             async for piece in job.pieces():
                 tokens = [token_record(said) for said in piece.said]
                 yield {"number": piece.number, "text": piece.text, "tokens": tokens, "ending": piece.ending}
-        finally:
-            job.left = True
         yield "[DONE]"
+
+
+def record(each: Generated) -> dict[str, Any]:
+    """A text that was found, as `seqloom generate --json` has it."""
+    found = {"text": each.text, "log_prob": each.log_prob, "tokens": each.tokens}
+    attention = getattr(each, "attention", None)
+    return found if attention is None else found | {"attention": attention.record()}
+
+
+def ending(each: Generated) -> Ending:
+    """Why a text that was found has ended."""
+    return "stop" if each.finished else "length"
 
 
 def token_record(said: Said) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from seqloom.config.schema.data import ImageData
 from seqloom.errors import did_you_mean
@@ -22,6 +22,7 @@ from seqloom.serving.settings import Settings
 from seqloom.text.tokenizer import Tokenizer
 
 Able = TypeVar("Able", bound=Capability)
+Side = Literal["source", "target"]
 
 ENDPOINTS: dict[str, tuple[type[Capability], ...]] = {
     "/v1/completions": (runs.Continues, runs.WritesStepwise),
@@ -31,6 +32,7 @@ ENDPOINTS: dict[str, tuple[type[Capability], ...]] = {
     "/v1/translate": (runs.Translates, runs.WritesStepwise),
     "/v1/score": (runs.Scores,),
     "/v1/label": (runs.Labels,),
+    "/v1/fill": (runs.Fills,),
     "/v1/sample": (runs.Draws,),
     "/v1/draw": (runs.DrawsTexts,),
     "/v1/caption": (runs.Captions,),
@@ -69,8 +71,6 @@ class Served:
         able = [path for path, needed in ENDPOINTS.items() if all(isinstance(self.trained, each) for each in needed)]
         if isinstance(self.trained, runs.Embeds | runs.HasWordVectors):
             able.append("/v1/embeddings")
-        if fills := getattr(runs, "Fills", None):  # not every version has models that fill gaps
-            able += ["/v1/fill"] if isinstance(self.trained, fills) else []
         if self.tokenizer is not None:
             able += ["/tokenize", "/detokenize"]
         config = getattr(self.trained, "config", None)
@@ -93,6 +93,10 @@ class Served:
         """How texts become tokens, where the run reads any."""
         tokenizer = getattr(self.trained.assets, "tokenizer", None)
         return tokenizer if isinstance(tokenizer, Tokenizer) else None
+
+    def tokenizer_of(self, side: Side) -> Tokenizer | None:
+        """The same of one side of a model of pairs, which may read and write different tokens."""
+        return getattr(self.trained, "target_tokenizer", self.tokenizer) if side == "target" else self.tokenizer
 
     @property
     def context(self) -> int | None:
@@ -158,6 +162,11 @@ class Models:
     def idle(self) -> bool:
         """Whether nothing is being worked on."""
         return all(served.engine.idle for served in self._served.values())
+
+    def give_up(self, why: Exception) -> None:
+        """Tell all who wait that nothing will come, and why."""
+        for served in self._served.values():
+            served.engine.give_up(why)
 
     def all(self) -> list[Served]:
         """All of them; an error while some are being loaded."""

@@ -15,7 +15,7 @@ from seqloom.runs import capabilities as runs
 from seqloom.runs.scores import Score
 from seqloom.serving.asking import Answer, Asked, House, Name, unless_left
 from seqloom.serving.errors import ApiError
-from seqloom.serving.models import Served
+from seqloom.serving.models import Served, Side
 from seqloom.text.special import BOS, EOS, PAD, SPECIALS, UNK
 
 MARKS = {"unk": UNK, "pad": PAD, "bos": BOS, "eos": EOS}
@@ -69,7 +69,7 @@ class TokenizeRequest(Asked):
     """The same, as vLLM calls it."""
     add_special_tokens: Literal[False] = False
     """vLLM's; what begins and ends a text is put there by those who read it."""
-    side: Literal["source", "target"] = "source"
+    side: Side = "source"
     """Models of pairs may read and write different tokens."""
 
     @model_validator(mode="after")
@@ -84,7 +84,7 @@ class DetokenizeRequest(Asked):
 
     model: Name = None
     tokens: list[Annotated[int, Field(ge=0)]]
-    side: Literal["source", "target"] = "source"
+    side: Side = "source"
 
 
 def listed(texts: str | list[str]) -> list[str]:
@@ -101,7 +101,7 @@ def router(house: House) -> APIRouter:
         served = house.models.named(asked.model)
         run = served.able(runs.Scores, "/v1/score")
         texts, sources = listed(asked.texts), listed(asked.sources) if asked.sources is not None else None
-        house.check_input(served, texts, "texts")
+        house.check_input(served, texts, "texts", "target")
         if sources is not None:
             house.check_input(served, sources, "sources")
         of_pairs = isinstance(run, runs.Translates)
@@ -151,7 +151,7 @@ def router(house: House) -> APIRouter:
         served = house.models.named(asked.model)
         tokenizer = tokenizer_of(served, asked.side)
         text = asked.text if asked.text is not None else asked.prompt or ""
-        house.check_input(served, [text], "text")
+        house.check_input(served, [text], "text", asked.side)
         ids = tokenizer.encode(text)
         return Answer({"tokens": ids, "pieces": tokenizer.pieces(text), "count": len(ids)})
 
@@ -159,7 +159,7 @@ def router(house: House) -> APIRouter:
     async def detokenize(asked: DetokenizeRequest) -> Response:
         served = house.models.named(asked.model)
         tokenizer = tokenizer_of(served, asked.side)
-        house.check_input(served, [asked.tokens], "tokens")
+        house.check_input(served, [asked.tokens], "tokens", asked.side)
         for token in asked.tokens:
             if token >= tokenizer.size:
                 raise ApiError(400, f"tokens: {token} is none; they are numbered 0 to {tokenizer.size - 1}", "tokens")
@@ -175,10 +175,10 @@ def router(house: House) -> APIRouter:
     return routes
 
 
-def tokenizer_of(served: Served, side: str) -> Any:
+def tokenizer_of(served: Served, side: Side) -> Any:
     """The tokeniser of a model, or of one side of it."""
     served.check("/tokenize")
-    return getattr(served.trained, "target_tokenizer", served.tokenizer) if side == "target" else served.tokenizer
+    return served.tokenizer_of(side)
 
 
 def scores(run: runs.Scores, texts: list[str], sources: list[str] | None, asked: ScoreRequest) -> dict[str, Any]:

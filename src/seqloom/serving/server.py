@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import uvicorn
 
@@ -16,9 +20,12 @@ from seqloom.errors import SeqloomError, UserError
 from seqloom.runs.folder import RunFolder
 from seqloom.serving.access import log
 from seqloom.serving.app import make_app
+from seqloom.serving.errors import ApiError
 from seqloom.serving.measures import Measures
 from seqloom.serving.models import Models
 from seqloom.serving.settings import Settings
+
+LAST_WORDS = 0.1  # seconds for what was said last to be sent
 
 
 def serve(folders: Mapping[str, Path], device: str, settings: Settings) -> None:
@@ -26,8 +33,18 @@ def serve(folders: Mapping[str, Path], device: str, settings: Settings) -> None:
     for folder in folders.values():
         RunFolder(folder).check_there()
     listening = listen(settings)
+    server = Server(folders, device, settings)
     with listening:
-        asyncio.run(Server(folders, device, settings).run(listening))
+        asyncio.run(server.run(listening))
+    if not server.models.idle:  # Python cannot end in order while a thread computes
+        leave(0)
+
+
+def leave(status: int) -> NoReturn:
+    """End the process as it is."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -41,7 +58,8 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as error:
         listening.close()
         raise UserError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another --port"
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another "
+            + ("--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host")
         ) from None
     return listening
 
@@ -83,13 +101,14 @@ class Server:
             await asyncio.sleep(0.05)
         while not self.models.idle and not self.late:
             await asyncio.sleep(0.02)
-        await asyncio.sleep(0.05)  # for the last words to be sent
+        if not self.models.idle:
+            log("late", seconds=self.settings.grace)
+            self.models.give_up(ApiError(503, "the server is ending"))
+        await asyncio.sleep(LAST_WORDS)
         self.uvicorn.should_exit = True
         self.uvicorn.force_exit = self.late
-        try:
-            await asyncio.wait_for(serving, max(1.0, self.left))
-        except TimeoutError:
-            log("late", seconds=self.settings.grace)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(serving, max(LAST_WORDS, self.left))
         log("ended")
         if self.models.problem is not None:
             problem = self.models.problem
@@ -98,7 +117,7 @@ class Server:
     def end(self) -> None:
         """Take no more requests, and finish what runs; the second time, end at once."""
         if self.ended is not None:
-            sys.exit(143)
+            leave(143)
         self.ended = time.monotonic()
         log("ending", seconds=self.settings.grace)
 
