@@ -20,20 +20,25 @@ from seqloom.nn.cells import CoupledLayer, PeepholeLayer
 from seqloom.nn.cross_entropy import cross_entropy
 
 TESTS = Path(__file__).with_name("test_kernels.py")
+NAMES = re.findall(r"^def (test_\w+)", TESTS.read_text(encoding="utf-8"), re.MULTILINE)
+PARTS = 4
+"""Of the tests, each in a process of its own: no part takes long, also where other work is going on."""
 MODULES = sorted(path.stem for path in Path(kernels.__file__).parent.glob("[!_]*.py"))
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed; it is released for Linux alone")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU runs these tests itself")
-def test_the_kernels_do_in_the_interpreter_what_plain_torch_does() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_kernels_do_in_the_interpreter_what_plain_torch_does(part: int) -> None:
     # Triton reads the variable when it is imported, and torch.compile imports it: only a new process is sure to do.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:xdist", str(TESTS)]
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += [f"{TESTS}::{name}" for name in NAMES[part::PARTS]]
     done = subprocess.run(command, env=environment | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None, done.stdout  # none was left out as on a machine without the interpreter
-    assert int(passed[1]) > 100
+    assert int(passed[1]) > 100 / PARTS
     reasons = re.findall(r"^SKIPPED .*?: (.*)", done.stdout, re.MULTILINE)
     assert all("tl.dot" in reason for reason in reasons), reasons
 
