@@ -112,6 +112,7 @@ export const CHINESE = {
   "Enter": "进入",
   "This is not the server's token.": "这不是此服务器的令牌。",
   "All endpoints": "全部接口",
+  "Back": "返回",
   "What to do": "要做什么",
   "Stop": "停止",
   "The same from the command line": "用命令行做同样的事",

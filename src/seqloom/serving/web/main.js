@@ -47,7 +47,8 @@ function askForToken(wrong) {
 function show(...parts) {
   document.documentElement.lang = language();
   const other = language() === "zh" ? ["en", "English"] : ["zh", "中文"];
-  const head = h("header", {}, h("h1", {}, "seqloom"), h("a", {href: "/docs"}, t("All endpoints")),
+  const all = h("a", {href: "/docs", onclick: event => { event.preventDefault(); endpoints(); }}, t("All endpoints"));
+  const head = h("header", {}, h("h1", {}, "seqloom"), loaded.length > 0 && all,
     h("button", {class: "do small", type: "button", id: "language", lang: other[0], onclick: () => { speak(other[0]); loaded.length ? draw() : begin(); }}, other[1]));
   document.body.replaceChildren(h("main", {}, head, ...parts.filter(Boolean)));
 }
@@ -74,6 +75,21 @@ function draw() {
   show(list, panel);
   document.title = `${tab.title()} · seqloom`;
   tab.build(panel, able, kept[name], each => leaving.push(each));
+}
+
+// What /docs lists, shown here: a link would not send the token.
+async function endpoints() {
+  const back = h("p", {}, h("button", {class: "do small", type: "button", onclick: draw}, t("Back")));
+  leave();
+  leave = () => {};
+  try {
+    const {paths} = await get("/openapi.json");
+    const rows = Object.entries(paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, {summary}]) =>
+      h("tr", {}, h("td", {}, method.toUpperCase()), h("td", {}, h("code", {}, path)), h("td", {}, summary))));
+    show(back, h("div", {class: "scroll", tabindex: "0"}, h("table", {}, h("tbody", {}, rows))));
+  } catch (error) {
+    show(back, h("p", {class: "error", role: "alert"}, error.message));
+  }
 }
 
 function open(name) {
