@@ -49,29 +49,6 @@ def test_every_kernel_is_among_those_tested() -> None:
     assert set(imported) == set(MODULES)
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed; it is released for Linux alone")
-@pytest.mark.parametrize("smoothed", [False, True])
-@pytest.mark.parametrize("capped", [False, True])
-def test_the_compiler_takes_the_slopes_of_scores_as_the_interpreter_does(
-    smoothed: bool, capped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For a GPU that need not be there: the interpreter runs loops that the compiler refuses."""
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-    from triton.compiler import compile as compiled
-
-    from seqloom.nn.kernels.entropy import _slope
-
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    chosen = {"smoothed": smoothed, "capped": capped, "block": 2048}
-    numbers = {**dict.fromkeys(("width", "count", "stride", "apart"), "i32"), "even": "fp32", "rest": "fp32"}
-    for kind in ("fp32", "bf16", "fp16"):
-        tensors = {"scores": f"*{kind}", "targets": "*i64", "losses": "*fp32"}
-        signature = tensors | numbers | {"cap": "fp32"} | dict.fromkeys(chosen, "constexpr")
-        program = compiled(ASTSource(_slope, signature, chosen), target=GPUTarget("cuda", 90, 32))
-        assert "st.global" in program.asm["ptx"]
-
-
 def test_the_processor_uses_no_kernel_even_where_triton_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_INSTALLED", True)
     for name in MODULES:

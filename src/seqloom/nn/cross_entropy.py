@@ -158,6 +158,7 @@ def _found(
                 _put_product(slopes, words, features_gradient[part])
             if for_weight:
                 weight_gradient = _sum(weight_gradient, _product(slopes.t(), inputs[part], exact_type))
+            del slopes  # before the next rows are scored: there is room for one piece of scores
 
     if for_weight:
         weight_gradient = _of_words(weight_gradient, weight)
