@@ -17,6 +17,7 @@ tagged (`--conll`: train.txt and test.txt of CoNLL-2000, gzipped or not) with wh
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -74,7 +75,10 @@ class Comparison:
     @cached_property
     def untrained(self) -> Path:
         """The same with random weights."""
-        once = ("training.steps=1", "training.schedule.warmup=0", "training.optimizer.learning_rate=1e-9")
+        once = (
+            *("training.steps=1", "training.schedule.warmup=0", "training.optimizer.learning_rate=1e-9"),
+            "training.compile=false",
+        )
         return self._trained("untrained", self.preset, (*self._text_settings(), *once))
 
     @cached_property
@@ -98,19 +102,34 @@ class Comparison:
 
     def score(self, task: Task, features: str, seed: int) -> float:
         """How good a run is on its test data, in per cent."""
-        run: Any = seqloom.load(self.trained(task, features, seed))
-        return float(run.figures()[task.figure].value)
+        kept = self.work / f"{self._name(task, features, seed)}.json"
+        if not kept.exists():  # written at once: what was trained elsewhere, or is gone, needs no more than this
+            run: Any = seqloom.load(self.trained(task, features, seed))
+            found = float(run.figures()[task.figure].value)
+            print(f"{kept.stem}: {found:.2f}", flush=True)
+            write_text(kept, json.dumps(found))
+        return float(json.loads(kept.read_text(encoding="utf-8")))
 
     def trained(self, task: Task, features: str, seed: int) -> Path:
         """A run that has learned the task."""
-        name = f"{task.preset}-{features.replace(' ', '-')}-{seed}"
+        name = self._name(task, features, seed)
         settings = (*task.data, *self.settings(features), f"seed={seed}", *self.tuning)
         return self._trained(name, task.preset, settings)
 
-    def begun(self) -> None:
-        """Train what the others begin with."""
-        for run in (self.word2vec, self.untrained, self.bert):
-            print(f"{run} is there", flush=True)
+    @staticmethod
+    def _name(task: Task, features: str, seed: int) -> str:
+        return f"{task.preset}-{features.replace(' ', '-')}-{seed}"
+
+    def begun(self, features: set[str]) -> None:
+        """Train what these begin with."""
+        users = {"word2vec": {"word2vec"}, "untrained": {"from scratch"}, "bert": {"frozen", "fine-tuned"}}
+        for name, those in users.items():
+            if those & features:
+                print(f"{getattr(self, name)} is there", flush=True)
+
+    def missing(self, task: Task, features: str, seed: int) -> bool:
+        """Whether a score is not known yet."""
+        return not (self.work / f"{self._name(task, features, seed)}.json").exists()
 
     def _text_settings(self) -> tuple[str, ...]:
         return (
@@ -186,9 +205,9 @@ def main() -> None:
         found = tasks(arguments.polarity, arguments.conll, work)
         settings = tuple(arguments.pretraining), tuple(arguments.tuning)
         comparison = Comparison(arguments.text, found, work, arguments.preset, *settings)
-        comparison.begun()
         wanted = [(task, each, seed) for task in found for each in FEATURES for seed in range(arguments.seeds)]
-        list(pool.map(lambda job: comparison.trained(*job), wanted))
+        comparison.begun({job[1] for job in wanted if comparison.missing(*job)})
+        list(pool.map(lambda job: comparison.score(*job), wanted))
         print(table(comparison, arguments.seeds))
 
 

@@ -35,6 +35,7 @@ from seqloom.data.captions import caption_rows
 from seqloom.metrics.bleu import bleu
 from seqloom.metrics.bootstrap import paired_bootstrap
 from seqloom.metrics.cider import TextCider
+from seqloom.runs.folder import RunFolder
 
 PARTS = {"train": "train", "valid": "dev", "test": "test"}
 MIRRORED = "mirrored "  # what the names of features of mirrored photographs begin with
@@ -281,9 +282,9 @@ def _written(beginning: str, settings: Config, run: Path) -> dict[str, list[str]
 
 def _train(beginning: str, settings: Config, run: Path) -> None:
     given = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
-    if not (run / "report.html").exists():  # the last that a training writes
+    if not RunFolder(run).finished:
         went_on = ["--resume"] if run.exists() else []
-        _seqloom("train", beginning, *given, *went_on, "--out", str(run), "--quiet")
+        _seqloom("train", beginning, *given, *went_on, "--out", str(run), "--quiet", "--no-report")
 
 
 # ------------------------------------------------------------------------------------------------------------ table

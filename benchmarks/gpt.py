@@ -14,6 +14,7 @@ by test data.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import random
@@ -23,9 +24,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, median
+from threading import Lock
 
 import torch
 
@@ -67,6 +69,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="of every training at most")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for every training")
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: they take time from each other")
+    parser.add_argument(
+        "--book", type=Path, help="JSON lines: every result at once; what stands there is not made again"
+    )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.suite in ("wikitext", "arrangements") and arguments.data is None:
@@ -123,7 +128,10 @@ class Bench:
     """Trains side by side, each training in a process of its own, on the terms of the command line."""
 
     def __init__(self, arguments: argparse.Namespace, folder: Path, pool: ThreadPoolExecutor) -> None:
-        self.arguments, self.folder, self.pool = arguments, folder, pool
+        self.arguments, self.folder, self.pool, self.lock = arguments, folder, pool, Lock()
+        book: Path | None = arguments.book
+        lines = book.read_text(encoding="utf-8").splitlines() if book and book.exists() else []
+        self.kept = {each.pop("key"): Result(**each) for each in map(json.loads, lines)}
 
     def trained(self, trainings: list[Training]) -> list[Result]:
         """The results, in the same order."""
@@ -137,8 +145,19 @@ class Bench:
         return {name: [next(results) for _ in range(self.arguments.seeds)] for name in wanted}
 
     def _trained(self, training: Training) -> Result:
+        config = self._config(training)
+        key = hashlib.sha256(json.dumps([training.name, config], sort_keys=True).encode()).hexdigest()
+        if key in self.kept:
+            return self.kept[key]
+        found = self._measured(training, config)
+        if self.arguments.book and math.isfinite(found.loss):  # what broke off may have lacked memory
+            with self.lock, open(self.arguments.book, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, **asdict(found)}) + "\n")
+        return found
+
+    def _measured(self, training: Training, config: Config) -> Result:
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            config, file, run = self._config(training), Path(folder) / "config.yaml", Path(folder) / "run"
+            file, run = Path(folder) / "config.yaml", Path(folder) / "run"
             file.write_text(json.dumps(config), encoding="utf-8")
             try:
                 best = json.loads(_seqloom("train", str(file), "--out", str(run), "--no-report", "--quiet", "--json"))
@@ -269,7 +288,7 @@ def _characters(features: Config, training: Config, data: Config, dropout: float
             "features": shape,
             "output": {"tied": False},  # tied, a Transformer begins by predicting the character it has just read
         },
-        "training": {"precision": "bf16", "schedule": {"kind": "linear", "warmup": 0.03}, **training},
+        "training": {"precision": "bf16", "record": True, "schedule": {"kind": "linear", "warmup": 0.03}, **training},
     }
 
 
@@ -332,7 +351,13 @@ def wikitext(bench: Bench) -> list[Table]:
     """Three ways to predict the same words."""
     words = {"kind": "whitespace"}
     gpt = {"kind": "transformer", "size": 512, "layers": 8, "heads": 8, "positions": "rotary", "dropout": 0.3, **MODERN}
-    training = {"steps": 6000, "validate_every": 250, "precision": "bf16", "compile": torch.cuda.is_available()}
+    training = {
+        "steps": 6000,
+        "validate_every": 250,
+        "precision": "bf16",
+        "compile": torch.cuda.is_available(),
+        "record": True,
+    }
     lstm = load_config("ptb-lstm").model_dump(mode="json", exclude_unset=True)
     found = bench.rows(
         {
@@ -364,7 +389,10 @@ def _perplexities(title: str, found: dict[str, list[Result]]) -> Table:
         [
             name,
             spread([result.loss for result in results], 4),
-            *(spread([result.figures[figure] for result in results]) for figure in ("perplexity", "word_perplexity")),
+            *(
+                spread([result.figures.get(figure, math.nan) for result in results])
+                for figure in ("perplexity", "word_perplexity")
+            ),
             *_sizes(results),
         ]
         for name, results in found.items()

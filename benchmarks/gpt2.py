@@ -140,7 +140,7 @@ def half_refused(sizes: GpuSizes, device: torch.device) -> str:
     """Why a model of bf16 weights cannot write; nothing where it can."""
     try:
         Gpt2Writing(replace(sizes, written=2), 1, torch.bfloat16, device).ours(None)()
-    except (RuntimeError, TypeError, ValueError) as error:
+    except Exception as error:  # of a compiler too: one refusal shall not cost the other rows
         return said(error)
     return ""
 

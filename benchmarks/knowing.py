@@ -1,9 +1,10 @@
-"""python -m benchmarks.knowing --text FILE --valid FILE [--blimp FILE] [--models A,B] [--minutes M] [--jobs J]
+"""python -m benchmarks.knowing --text FILE... --valid FILE... [--blimp FILE] [--models A,B] [--minutes M] [--jobs J]
 
 What do models know that learn from ten million words? One tokeniser, the same words for all, ten passes at most: the
 perplexity of held-out sentences, and how often each model finds the good one of two sentences likelier (BLiMP).
 
-The texts are cut into sentences, one a line, since the sentences of BLiMP stand alone. Kneser-Ney is counted first, and
+The texts are cut into sentences, one a line, since the sentences of BLiMP stand alone; books that were wrapped are read
+by paragraphs. Of several files, so many words are taken from the beginning. Kneser-Ney is counted first, and
 its tokeniser is that of all. The others are trained side by side, each in a process of its own. Runs are kept in
 --runs: what is finished there is not trained again, and what was interrupted goes on.
 
@@ -18,15 +19,15 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from benchmarks.tables import Table
+from seqloom.data.corpus import Corpus
 from seqloom.kinds import kind_names
-from seqloom.text.reading import read_lines
 
 Config = dict[str, Any]
 Figures = dict[str, float]
@@ -65,8 +66,8 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What models know that learn from few words.")
-    parser.add_argument("--text", required=True, type=Path)
-    parser.add_argument("--valid", required=True, type=Path)
+    parser.add_argument("--text", required=True, nargs="+")
+    parser.add_argument("--valid", required=True, nargs="+")
     parser.add_argument("--blimp", default="blimp", help="a file or folder of minimal pairs; else the bundled slice")
     parser.add_argument("--models", default=",".join(model_names()), help="which, with commas")
     parser.add_argument("--minutes", type=float, default=9.0, help="of training, for each model")
@@ -87,11 +88,12 @@ def model_names() -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------- text
 
 
-def cut(source: Path, target: Path, words: int) -> None:
-    """The sentences of so many words from the beginning of a text, one a line."""
+def cut(sources: Sequence[str], target: Path, words: int) -> None:
+    """The sentences of so many words from the beginning of some texts, one a line."""
     left = words
+    units = chain.from_iterable(Corpus.open(source) for source in sources)
     with open(target.with_suffix(".part"), "w", encoding="utf-8") as file:
-        for sentence in chain.from_iterable(map(sentences, read_lines(source))):
+        for sentence in chain.from_iterable(map(sentences, units)):
             left -= len(sentence.split())
             if left < 0:
                 break
@@ -99,10 +101,10 @@ def cut(source: Path, target: Path, words: int) -> None:
     target.with_suffix(".part").rename(target)
 
 
-def sentences(line: str) -> Iterator[str]:
-    """The sentences of a line: they end in a mark and are followed by a capital; `Mr. Holmes` is no end."""
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a text: they end in a mark and are followed by a capital; `Mr. Holmes` is no end."""
     begun = ""
-    for piece in END.sub("\\1\n", " ".join(line.split())).split("\n"):
+    for piece in END.sub("\\1\n", " ".join(text.split())).split("\n"):
         begun = f"{begun} {piece}".strip()
         if begun and not SHORTENED.search(begun):
             yield begun
@@ -131,6 +133,7 @@ def configurations(texts: dict[str, Path], tokenised: Path, arguments: argparse.
         "minutes": arguments.minutes,
         "precision": "float32" if arguments.tiny else "bf16",
         "compile": not arguments.tiny,
+        "record": not arguments.tiny,  # the windows of GPT are all alike; where batches are not, it changes nothing
         "schedule": {"kind": "cosine", "warmup": 0.04, "final": 0.02},
     }
     muon = {"kind": "muon", "learning_rate": 4e-3, "other_rate": 2e-3, "weight_decay": 0.1, "betas": [0.9, 0.98]}
@@ -186,7 +189,9 @@ def configurations(texts: dict[str, Path], tokenised: Path, arguments: argparse.
 def measured(job: tuple[str, Config, Path, Path, str]) -> tuple[str, Figures]:
     """Train one model in a process of its own, and ask it about sentences and pairs of them."""
     name, config, folder, valid, pairs = job
-    file, run = folder / f"{name}.yaml", folder / name
+    file, run, kept = folder / f"{name}.yaml", folder / name, folder / f"{name}.json"
+    if kept.exists():  # measured before, maybe elsewhere: of an n-gram model its tokeniser is enough then
+        return name, json.loads(kept.read_text(encoding="utf-8"))
     if not run.exists():
         file.write_text(json.dumps(config), encoding="utf-8")
         _seqloom("train", str(file), "--out", str(run), "--quiet", "--no-report")
@@ -199,6 +204,7 @@ def measured(job: tuple[str, Config, Path, Path, str]) -> tuple[str, Figures]:
     figures |= {key: shown["figures"].get(key, 0.0) for key in ("seconds", "tokens")}
     figures |= {figure: each["value"] for figure, each in known.items()}
     print(f"{name}: {figures}", file=sys.stderr, flush=True)
+    kept.write_text(json.dumps(figures), encoding="utf-8")
     return name, figures
 
 

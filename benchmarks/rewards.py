@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.quality import TRANSFORMER, Config, _recurrent, _seqloom, _trained, _translating, dialogsum
+from benchmarks.quality import TRANSFORMER, Config, _recurrent, _seqloom, _translating, dialogsum
 from benchmarks.tables import Table
 from seqloom.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_bootstrap_bleu
 from seqloom.metrics.corpus_scores import scoring_tokens
@@ -78,11 +79,11 @@ def main() -> None:
         place = arguments.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         place.mkdir(parents=True, exist_ok=True)
         begun = list(pool.map(lambda job: _begin(suite, *job, place), [(m, s) for m in models for s in seeds]))
-        jobs = [(model, seed, way) for model in models for way in ways for seed in seeds]
-        went_on = list(pool.map(lambda job: _go_on(suite, *job, arguments.minutes, place), jobs))
+        references = _references(place / f"{models[0]} 0")  # before the long part: a table needs no more than texts
+        jobs = [(model, seed, way) for model in models for seed in seeds for way in ways]  # side by side: all ways
+        went_on = list(filter(None, pool.map(lambda job: _tried(suite, *job, arguments.minutes, place), jobs)))
         found = {("likelihood", model, seed): result for (model, seed), result in begun}
         found |= {(way, model, seed): result for (model, seed, way), result in went_on}
-        references = _references(place / f"{models[0]} 0")
     tables = [_table(suite, found, model, ["likelihood", *ways], list(seeds), references) for model in models]
     _finish(tables, arguments.out)
 
@@ -124,7 +125,9 @@ def _arguments() -> argparse.Namespace:
 def _begin(suite: Suite, model: str, seed: int, folder: Path) -> tuple[tuple[str, int], Result]:
     run = folder / f"{model} {seed}"
     if not _finished(run):
-        _trained(run.name, suite.models[model] | {"seed": seed}, folder)
+        file = folder / f"{run.name}.yaml"
+        file.write_text(json.dumps(suite.models[model] | {"seed": seed}), encoding="utf-8")
+        _seqloom("train", str(file), "--out", str(run), "--quiet", "--no-report")
     return (model, seed), _measured(run, suite)
 
 
@@ -135,6 +138,15 @@ def _finished(run: Path) -> bool:
     if run.exists() and not RunFolder(run).finished:
         shutil.rmtree(run)
     return run.exists()
+
+
+def _tried(suite: Suite, model: str, seed: int, way: str, minutes: float, folder: Path) -> Any:
+    """A training that fails, for want of memory say, costs its own result alone."""
+    try:
+        return _go_on(suite, model, seed, way, minutes, folder)
+    except subprocess.CalledProcessError as error:
+        print(f"{model} {seed} {way}: failed with status {error.returncode}", file=sys.stderr, flush=True)
+        return None
 
 
 def _go_on(
@@ -225,17 +237,19 @@ def _table(
     for way in ways:
         cells = [way]
         for strategy in STRATEGIES:
-            figures = [found[way, model, seed].figures[strategy] for seed in seeds]
+            own = [seed for seed in seeds if (way, model, seed) in found]
+            figures = [found[way, model, seed].figures[strategy] for seed in own]
             spread = f" ± {stdev(figures):.2f}" if len(figures) > 1 else ""
-            cells.append(f"{mean(figures):.2f}{spread}")
-            if way in ("likelihood", CONTINUED) or CONTINUED not in ways:
+            cells.append(f"{mean(figures):.2f}{spread}" if own else "failed")
+            both = [seed for seed in own if (CONTINUED, model, seed) in found]
+            if way in ("likelihood", CONTINUED) or not both:
                 cells.append("")
                 continue
             before, now = (
-                [text for seed in seeds for text in found[each, model, seed].outputs[strategy]]
+                [text for seed in both for text in found[each, model, seed].outputs[strategy]]
                 for each in (CONTINUED, way)
             )
-            result = _sure(suite, before, now, references * len(seeds))
+            result = _sure(suite, before, now, references * len(both))
             cells.append(f"{100 * result.difference:+.2f}, p {result.p:.3f}")
         rows.append(cells)
     note = (

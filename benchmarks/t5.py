@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 
 from benchmarks.quality import Config, _seqloom
-from benchmarks.rewards import Result, Suite, _references, _sure
+from benchmarks.rewards import Result, Suite, _files, _finished, _references, _sure
 from benchmarks.tables import Table
 from seqloom.config import load_config
 from seqloom.data.materials import prepare_pairs
@@ -62,13 +62,14 @@ def main() -> None:
     named = {name: getattr(arguments, name) for name in Plan._fields}
     plan, seeds = Plan(**named), range(arguments.seeds)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
-        place = Path(folder)
+        place: Path = arguments.work or Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
         prepare_tasks(load_config(_filling(plan, 0)))  # once, before several processes would do it side by side
         begun = list(pool.map(lambda seed: _train(f"gaps {seed}", _filling(plan, seed), place), seeds))
         prepare_pairs(
             load_config(_from_nothing(plan, 0, begun[0], 0.0)), load_tokenizer(begun[0] / "assets" / "tokenizer.json")
         )
-        jobs = [(way, seed) for way in (AS_LONG, LONGER, TUNED) for seed in seeds]
+        jobs = [(way, seed) for seed in seeds for way in (LONGER, AS_LONG, TUNED)]  # the longest first
         found = dict(zip(jobs, pool.map(lambda job: _learned(plan, *job, begun[job[1]], place), jobs), strict=True))
         references = _references(place / f"{TUNED} 0")
         filled = [json.loads(_seqloom("evaluate", str(run), "--json")) for run in begun]
@@ -94,6 +95,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--batch-tokens", type=int, default=16384)
     parser.add_argument("--length", type=int, default=256, help="tokens of a window with gaps")
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
+    parser.add_argument("--work", type=Path, help="keep runs here; what is there already is not made again")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
@@ -145,7 +147,7 @@ def _training(plan: Plan, minutes: float, best: str) -> Config:
         "steps": 1_000_000,
         "minutes": minutes,
         "precision": "bf16" if on_gpu else "float32",
-        "compile": on_gpu and minutes > 1,
+        "compile": on_gpu and plan.minutes > 1,  # all or none: the times are compared
         "best": best,
         "validate_every": 250,
         "optimizer": {"learning_rate": plan.rate, "weight_decay": 0.01},
@@ -157,7 +159,8 @@ def _train(name: str, config: Config, folder: Path) -> Path:
     """Train without a report, which would decode, into a folder."""
     file, run = folder / f"{name}.yaml", folder / name
     file.write_text(json.dumps(config), encoding="utf-8")
-    _seqloom("train", str(file), "--out", str(run), "--quiet", "--no-report")
+    if not _finished(run):
+        _seqloom("train", str(file), "--out", str(run), "--quiet", "--no-report")
     return run
 
 
@@ -175,17 +178,22 @@ def _from_nothing(plan: Plan, seed: int, begun: Path, more: float) -> Config:
 def _learned(plan: Plan, way: str, seed: int, begun: Path, folder: Path) -> Result:
     """Learn from pairs, with the weights of a run or from nothing, and write summaries of the test set."""
     run = folder / f"{way} {seed}"
-    if way == TUNED:
+    file, kept = _files(run, "beam")
+    if kept.exists() or _finished(run):
+        pass
+    elif way == TUNED:
         settings = {"data": _pairs(plan), "training": _training(plan, plan.minutes, "bleu")}
         settings |= dict.fromkeys(("model.encoder.dropout", "model.decoder.dropout"), DROPOUT)
         given = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
         _seqloom("train", str(begun), *given, "--out", str(run), "--quiet", "--no-report")
     else:
         _train(run.name, _from_nothing(plan, seed, begun, plan.pretraining if way == LONGER else 0.0), folder)
-    file = run / "beam.txt"
-    scores = json.loads(
-        _seqloom("evaluate", str(run), "--max-length", str(LONGEST), "--output", str(file), "--json", "--quiet")
-    )
+    if not kept.exists():
+        printed = _seqloom(
+            "evaluate", str(run), "--max-length", str(LONGEST), "--output", str(file), "--json", "--quiet"
+        )
+        kept.write_text(printed, encoding="utf-8")
+    scores = json.loads(kept.read_text(encoding="utf-8"))
     print(f"{run.name}: {scores[SUITE.figure]['value']:.2f}", file=sys.stderr, flush=True)
     return Result({"beam": scores[SUITE.figure]["value"]}, {"beam": file.read_text(encoding="utf-8").split("\n")[:-1]})
 

@@ -28,6 +28,7 @@ def bench(folder: Path, **given: object) -> gpt.Bench:
         "steps": None,
         "minutes": None,
         "set": [],
+        "book": None,
     }
     return gpt.Bench(argparse.Namespace(**(usual | given)), folder, ThreadPoolExecutor(1))
 

@@ -30,7 +30,7 @@ def test_lines_are_cut_into_sentences_and_titles_are_not_their_ends() -> None:
 def test_no_more_words_are_taken_than_asked_for(tmp_path: Path) -> None:
     text, part = tmp_path / "text.txt", tmp_path / "part.txt"
     text.write_text("One two. Three four five.\nSix.\n", encoding="utf-8")
-    knowing.cut(text, part, 5)
+    knowing.cut([str(text)], part, 5)
     assert part.read_text(encoding="utf-8") == "One two.\nThree four five.\n"
 
 
