@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -31,23 +30,16 @@ class Filled:
     blanks: list[list[Candidate]]
 
 
-class Fills(runs.Capability):
-    verb = "fill"
-
-    @abstractmethod
-    def fill(self, texts: Any, top: int = 5) -> list[Any]: ...
-
-
-class Filler(Fills):
+class Filler(runs.Fills):
     assets = SimpleNamespace()
     kind = "filler"
+    blank = "_"
 
     def fill(self, texts: Any, top: int = 5) -> list[Any]:
         return [Filled(text.replace("_", "cat"), [[Candidate("cat", 0.75)][:top]]) for text in texts]
 
 
 def test_blanks_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "Fills", Fills, raising=False)
     settings, measures = Settings(), Measures()
     models = Models({}, "cpu", settings, measures)
     served = Served("filler", Filler(), Engine("filler", settings, measures), 0)  # type: ignore[arg-type]

@@ -77,10 +77,11 @@ class Decoding:
             )
         for name in ("beam", "max_length", "at_most", "n_best"):
             count = getattr(self, name)
-            if count is not None and not (isinstance(count, Integral) and count >= 1):
+            if count is not None and not (isinstance(count, Integral) and int(count) >= 1):
                 raise ConfigError(f"{name} must be a whole number, 1 or more, not {count!r}")
-        if not (isinstance(self.temperature, Real) and self.temperature >= 0 and math.isfinite(self.temperature)):
-            raise ConfigError(f"temperature must be a number, 0 or more, not {self.temperature!r}")
+        temperature: Any = self.temperature
+        if not (isinstance(temperature, Real) and 0 <= float(temperature) < math.inf):
+            raise ConfigError(f"temperature must be a number, 0 or more, not {temperature!r}")
         if self.temperature == 0 and self.strategy in (None, "sample"):
             object.__setattr__(self, "strategy", "greedy")  # which is what sampling becomes in the limit
         samples = self.temperature != 1 or self.top_k is not None or self.top_p is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -97,9 +99,10 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         return invalid_request(error).response()
 
-    async def http(_: Request, error: Exception) -> JSONResponse:
+    async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return ApiError(error.status_code, str(error.detail), headers=dict(error.headers or {})).response()
+        said = unanswered(request, error)
+        return ApiError(error.status_code, said, headers=dict(error.headers or {})).response()
 
     app.add_exception_handler(ApiError, ours)
     app.add_exception_handler(SeqloomError, ours)
@@ -107,14 +110,97 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)
 
 
+def unanswered(request: Request, error: HTTPException) -> str:
+    """What the framework says in two words, as a sentence."""
+    path, reason = request.scope["path"], error.__cause__
+    if error.status_code == 404:
+        return f"there is no endpoint {path}"
+    if error.status_code == 405:
+        return f"{path} takes {(error.headers or {}).get('Allow', 'another method')}, not {request.method}"
+    if isinstance(reason, UnicodeDecodeError):
+        return f"the body is no JSON: byte {reason.start + 1} is not UTF-8"
+    if error.status_code == 400:
+        return "the body is no JSON that can be read" + ": it is nested too deep" * isinstance(reason, RecursionError)
+    return str(error.detail)
+
+
+WANTED = {
+    "string_type": "a string",
+    "list_type": "a list",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+"""The errors of pydantic that say that a value is of another type than is wanted, and that type."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Something that is wrong with a request."""
+
+    place: tuple[str | int, ...]
+    """The keys and numbers that lead to it."""
+    branch: tuple[str | int, ...]
+    """Where a field may be of several types: what leads to the field, and the type that was tried."""
+    said: str
+    wanted: str | None
+    """The type that the value should be of; None if it is of that type."""
+
+    @classmethod
+    def of(cls, error: Mapping[str, Any], body: Any) -> Mistake:
+        """One of pydantic's errors. Where a field may be of several types, its place names one of them too: what is
+        neither in the body nor said to be missing from it is a type."""
+        kind, said, (source, *parts) = error["type"], error["msg"], error["loc"]
+        place: list[str | int] = []
+        branch: tuple[str | int, ...] = ()
+        for number, part in enumerate(parts, start=1):
+            inside = part in body if isinstance(body, dict) else isinstance(body, list) and isinstance(part, int)
+            if inside and body is not error["input"]:
+                place.append(part)
+                body = body[part]
+            elif source != "body" or (kind == "missing" and number == len(parts)):
+                place.append(part)
+            else:
+                branch = tuple(parts[:number])
+        wanted = said.removeprefix("Input should be ") if kind == "literal_error" else WANTED.get(kind)
+        ours = {"missing": "this field is missing", "extra_forbidden": "this field is not supported here"}
+        plain = said.removeprefix("Value error, ").removeprefix("Input ").replace(" after validation", "")
+        return cls(tuple(place), branch, ours.get(kind, plain), wanted)
+
+    @property
+    def progress(self) -> tuple[int, list[int], bool]:
+        """How far the request was right: how deep, to which element, and whether to the type."""
+        return len(self.place), [part for part in self.place if isinstance(part, int)], self.wanted is None
+
+
+def told_furthest(mistakes: list[Mistake]) -> list[Mistake]:
+    """The first mistake. Where a field may be of several types, it is that of the type which fits furthest (of an empty
+    list one says that it has no item, not that it is no string), or one for each type that fits as far."""
+    first = mistakes[0]
+    if not first.branch:
+        return [first]
+    field = first.branch[:-1]
+    tried: dict[tuple[str | int, ...], Mistake] = {}
+    for each in mistakes:
+        if each.branch[: len(field)] == field:
+            tried.setdefault(each.branch, each)
+    best = max(tried.values(), key=lambda each: each.progress)
+    return [each for each in tried.values() if (each.place, each.progress) == (best.place, best.progress)]
+
+
 def invalid_request(error: RequestValidationError) -> ApiError:
     """The first thing that is wrong with a request, and the field that it is wrong with."""
-    first = error.errors()[0]
-    place = [str(part) for part in first["loc"] if part != "body"]
-    field = ".".join(place) or None
-    if first["type"] == "extra_forbidden":
-        return ApiError(400, f"{field}: this field is not supported here", field)
-    if first["type"] == "json_invalid":
-        return ApiError(400, f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
-    said = first["msg"].removeprefix("Value error, ")
+    errors = error.errors()
+    if errors[0]["type"] == "json_invalid":
+        character, why = errors[0]["loc"][1] + 1, errors[0]["ctx"]["error"]
+        return ApiError(400, f"the body is no JSON at character {character}: {why}")
+    mistakes = told_furthest([Mistake.of(each, error.body) for each in errors])
+    field = ".".join(map(str, mistakes[0].place)) or None
+    if field is None and errors[0]["type"] in ("missing", *WANTED):
+        return ApiError(400, "send a JSON object with Content-Type: application/json")
+    wanted = dict.fromkeys(each.wanted for each in mistakes if each.wanted)
+    said = f"should be {' or '.join(wanted)}" if wanted else mistakes[0].said
     return ApiError(400, f"{field}: {said}" if field else said, field)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,11 +14,12 @@ from fastapi.responses import Response
 from pydantic import Field, model_validator
 
 from seqloom.runs import capabilities as runs
-from seqloom.runs.generation import Decoding
+from seqloom.runs.generation import BEAM, Decoding
 from seqloom.serving.asking import Answer, Asked, House, Name, Seed, unless_left
 from seqloom.serving.errors import ApiError
+from seqloom.serving.reading import listed
 
-MOST_PIXELS = 1 << 24  # of an image that is sent
+MOST_PIXELS = 1 << 25  # of all images of a request together
 Number = Annotated[float, Field(ge=-1e6, le=1e6)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -91,7 +94,7 @@ def router(house: House) -> APIRouter:
     async def draw(asked: DrawRequest, request: Request) -> Response:
         served = house.models.named(asked.model)
         run = served.able(runs.DrawsTexts, "/v1/draw")
-        texts = [asked.texts] if isinstance(asked.texts, str) else asked.texts
+        texts = listed(asked.texts)
         house.check_texts(len(texts) * asked.n, "texts")
         house.check_input(served, texts, "texts")
         work = served.engine.call(
@@ -103,10 +106,11 @@ def router(house: House) -> APIRouter:
     async def caption(asked: CaptionRequest, request: Request) -> Response:
         served = house.models.named(asked.model)
         run = served.able(runs.Captions, "/v1/caption")
-        images = [asked.images] if isinstance(asked.images, str) else asked.images
-        house.check_texts(len(images) * asked.n_best, "images")
-        decoding = Decoding(n_best=asked.n_best, beam=max(5, asked.n_best))
-        opened = [picture(each) for each in images]
+        images = listed(asked.images)
+        house.check_texts(len(images) * asked.n_best, "images", "captions")
+        most = house.settings.output_tokens
+        decoding = Decoding(n_best=asked.n_best, beam=max(BEAM, asked.n_best), at_most=most)
+        opened = await asyncio.to_thread(pictures, images)
         work = served.engine.call(lambda: run.generate(list(run.see(opened)), decoding), house.settings.seconds)
         rows = await unless_left(request, work)
         captions = [[{"text": each.text, "log_prob": each.log_prob} for each in row] for row in rows]
@@ -117,7 +121,7 @@ def router(house: House) -> APIRouter:
         served = house.models.named(asked.model)
         run = served.able(runs.HasCodes, "/v1/latent")
         house.check_texts(max(len(asked.images or ()), len(asked.codes or ()), asked.steps), "steps")
-        opened = [picture(each) for each in asked.images or ()]
+        opened = await asyncio.to_thread(pictures, asked.images or ())
         work = served.engine.call(lambda: latent_answer(run, asked, opened), house.settings.seconds)
         return Answer({"model": served.name, **await unless_left(request, work)})
 
@@ -166,16 +170,25 @@ def png(pixels: Any) -> str:
     return base64.b64encode(file.getvalue()).decode("ascii")
 
 
-def picture(coded: str) -> Any:
-    """The image of a PNG or JPEG file in base64, perhaps as a data URL."""
+def pictures(coded: Iterable[str]) -> list[Any]:
+    """The images of PNG or JPEG files in base64, perhaps as data URLs. It takes time: call it in a thread."""
     from PIL import Image
 
-    _, _, data = coded.rpartition(",")
-    try:
-        image = Image.open(io.BytesIO(base64.b64decode(data, validate=True)), formats=("PNG", "JPEG"))
-        if image.width * image.height > MOST_PIXELS:
-            raise ValueError("it is too large")
-        image.load()
-    except Exception as error:  # what is wrong with a stranger's image, the library says in many ways
-        raise ApiError(400, f"images: this is no PNG or JPEG in base64 ({type(error).__name__})", "images") from None
-    return image
+    images, left = [], MOST_PIXELS
+    for each in coded:
+        _, _, data = each.rpartition(",")
+        try:
+            image = Image.open(io.BytesIO(base64.b64decode(data, validate=True)), formats=("PNG", "JPEG"))
+            left -= image.width * image.height
+            if left >= 0:  # a small file may hold a huge image
+                image.load()
+        except Image.DecompressionBombError:
+            left = -1
+        except Exception as error:  # what is wrong with a stranger's image, the library says in many ways
+            said = f"images: this is no PNG or JPEG in base64 ({type(error).__name__})"
+            raise ApiError(400, said, "images") from None
+        if left < 0:
+            said = f"images: all of a request together may have {MOST_PIXELS:,} pixels, and these have more"
+            raise ApiError(422, said, "images")
+        images.append(image)
+    return images

@@ -50,23 +50,28 @@ class Measures:
     def _lines(self) -> Iterator[str]:
         for name, rows in self._counts.items():
             yield from self._head(name, "counter")
-            yield from (f"{name}{_shown(labels)} {value:g}" for labels, value in rows.items())
+            yield from (f"{name}{_shown(labels)} {_all_digits(value)}" for labels, value in rows.items())
         for name, gauges in self._gauges.items():
             yield from self._head(name, "gauge")
-            yield from (f"{name}{_shown(labels)} {read():g}" for labels, read in gauges.items())
+            yield from (f"{name}{_shown(labels)} {_all_digits(read())}" for labels, read in gauges.items())
         for name, histograms in self._seconds.items():
             yield from self._head(name, "histogram")
             for labels, row in histograms.items():
                 below = 0.0
                 for bound, amount in zip([*map(str, BOUNDS), "+Inf"], row[:-1], strict=True):
                     below += amount
-                    yield f"{name}_bucket{_shown((*labels, ('le', bound)))} {below:g}"
-                yield f"{name}_sum{_shown(labels)} {row[-1]:g}"
-                yield f"{name}_count{_shown(labels)} {below:g}"
+                    yield f"{name}_bucket{_shown((*labels, ('le', bound)))} {_all_digits(below)}"
+                yield f"{name}_sum{_shown(labels)} {_all_digits(row[-1])}"
+                yield f"{name}_count{_shown(labels)} {_all_digits(below)}"
 
     def _head(self, name: str, kind: str) -> Iterator[str]:
         yield f"# HELP {name} {self._help[name]}"
         yield f"# TYPE {name} {kind}"
+
+
+def _all_digits(value: float) -> str:
+    """A number in full: of a counter that is rounded, a rate would stand still and then jump."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
 def _key(labels: dict[str, str]) -> Labels:

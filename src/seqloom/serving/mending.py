@@ -12,7 +12,7 @@ from pydantic import Field
 
 from seqloom.runs import capabilities as runs
 from seqloom.serving.asking import Answer, Asked, House, Name, Seed, unless_left
-from seqloom.serving.images import Count, picture, png
+from seqloom.serving.images import Count, pictures, png
 from seqloom.serving.models import Served
 
 SHOWN = 8  # held-out images, unless it is said how many
@@ -77,7 +77,7 @@ async def given_images(house: House, served: Served, asked: MendRequest) -> Any:
     def opened() -> Any:
         if asked.images is None:
             return run.held_out().first(asked.n or SHOWN)
-        named = [Picture(f"image {number}", picture(each)) for number, each in enumerate(asked.images)]
+        named = [Picture(f"image {number}", image) for number, image in enumerate(pictures(asked.images))]
         return run.images.read(named[: asked.n], stretch=run.data.size is not None).images
 
     return await asyncio.to_thread(opened)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,16 @@ from seqloom.errors import UserError
 from seqloom.runs.folder import RunFolder
 
 SHORTEST = 16  # characters of a token
+OPTIONS = {
+    "body": "--max-body",
+    "input_tokens": "--max-input",
+    "output_tokens": "--max-output",
+    "texts": "--max-texts",
+    "queue": "--queue",
+    "streams": "--streams",
+    "seconds": "--timeout",
+}
+"""What must be above 0, and what `seqloom serve` calls it."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +50,11 @@ class Settings:
     """What clients have to know; None lets everybody in."""
 
     def __post_init__(self) -> None:
-        for name in ("body", "input_tokens", "output_tokens", "texts", "queue", "streams", "seconds"):
+        for name, option in OPTIONS.items():
             if not getattr(self, name) > 0:
-                raise UserError(f"{name.replace('_', ' ')} must be above 0, not {getattr(self, name)}")
+                raise UserError(f"{option} must be above 0, not {getattr(self, name)}")
+        if not 0 <= self.grace < math.inf:
+            raise UserError(f"--grace must be a number of seconds from 0 on, not {self.grace}")
         if not 0 <= self.port < 1 << 16:
             raise UserError(f"there is no port {self.port}: choose one from 1 to 65535, or 0 for any that is free")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import torch
@@ -70,6 +71,11 @@ class Wish:
         """Whether it changes what is chosen from."""
         return bool(self.bias or self.presence_penalty or self.frequency_penalty)
 
+    @cached_property
+    def biases(self) -> tuple[Tensor, Tensor]:
+        """The tokens of `bias`, and what is added to each: made once, for every token of every text takes them."""
+        return torch.tensor(list(self.bias)), torch.tensor(list(self.bias.values()), dtype=torch.float64)
+
 
 class Written:
     """A text that is being written."""
@@ -94,11 +100,15 @@ class Written:
     def changed(self, log_probs: Tensor) -> Tensor:
         """What its next token is chosen from, of log p [vocabulary]."""
         log_probs = log_probs.clone()
-        for token, amount in self.wish.bias.items():
-            log_probs[token] += amount
+        if self.wish.bias:
+            tokens, amounts = self.wish.biases
+            log_probs.index_add_(0, tokens.to(log_probs.device), amounts.to(log_probs))
         if self.wish.presence_penalty or self.wish.frequency_penalty:
-            for token, often in Counter(self.tokens).items():
-                log_probs[token] -= self.wish.presence_penalty + often * self.wish.frequency_penalty
+            counts = Counter(self.tokens)
+            often = torch.tensor(list(counts.values()), dtype=torch.float64)
+            penalties = self.wish.presence_penalty + often * self.wish.frequency_penalty
+            tokens = torch.tensor(list(counts), dtype=torch.long)
+            log_probs.index_add_(0, tokens.to(log_probs.device), -penalties.to(log_probs))
         return log_probs
 
     def say(self, token: int, log_prob: float, likeliest: list[tuple[int, float]]) -> None:
