@@ -22,10 +22,10 @@ def reseal(path: Path) -> None:
 
 
 def unfinish(path: Path) -> None:
-    """Make a run one that is still training: its manifest does not list weights yet."""
+    """Make a run one that is still training: its manifest does not list weights yet, nor says how many they are."""
     manifest = RunFolder(path).manifest
     listed = {name: known for name, known in manifest.sha256.items() if name.startswith(("assets/", "config.yaml"))}
-    write(path, replace(manifest, state="training", sha256=listed))
+    write(path, replace(manifest, state="training", sha256=listed, parameters=None))
 
 
 def write(path: Path, manifest: Manifest) -> None:

@@ -200,6 +200,11 @@ def watching(reporter: Reporter) -> Iterator[None]:
         reporter.stop()  # what ended in an error has left its bar
 
 
+def remark(message: str) -> None:
+    """A line for somebody who is `watching`."""
+    _watching.get().say(message)
+
+
 def watched(items: Iterable[Item], title: str, total: int, size: Callable[[Item], int] = lambda _: 1) -> Iterator[Item]:
     """The items as they are. Somebody who is `watching` sees how much is done, of `total`, each item being so much.
 

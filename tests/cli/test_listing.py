@@ -6,14 +6,16 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sealing import unfinish
+from sealing import unfinish, write
 
 import seqloom
 from seqloom.arrays import shapes_of
+from seqloom.runs.folder import RunFolder
 from seqloom.runs.listing import span
 
 Cli = Callable[..., Any]
@@ -48,6 +50,7 @@ def test_the_numbers_are_those_of_the_loaded_model(cli: Cli, folder: Path, run: 
     found = {Path(each["run"]).name: each for each in cli("runs", folder, "--json").records}
     old, model = found["old"], seqloom.load(run, "cpu")
     assert old["parameters"] == model.parameters
+    assert found["counted"]["parameters"] == seqloom.load(folder / "counted").parameters
     assert old["bytes"] == sum(file.stat().st_size for file in run.rglob("*") if file.is_file())
     assert old["figure"]["name"] == "valid_perplexity"
     assert old["figure"]["value"] == pytest.approx(model.evaluate().perplexity, rel=1e-4)
@@ -55,6 +58,16 @@ def test_the_numbers_are_those_of_the_loaded_model(cli: Cli, folder: Path, run: 
     assert (old["kind"], old["parts"]) == ("language", {"features": "lstm", "output": "softmax"})
     assert 3700 <= old["age"] < 3900
     assert found["counted"]["data"] == "tiny.txt"
+
+
+def test_a_run_that_does_not_say_how_large_it_is_is_counted_by_its_weights(
+    cli: Cli, folder: Path, run: Path, tmp_path: Path
+) -> None:
+    """Those of earlier versions, and those that are not finished."""
+    write(folder / "old", replace(RunFolder(folder / "old").manifest, parameters=None))
+    unfinish(folder / "young")
+    found = {Path(each["run"]).name: each["parameters"] for each in cli("runs", folder, "--json").records}
+    assert found["old"] == found["young"] == seqloom.load(run, "cpu").parameters
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,39 @@ def test_it_ends_when_nothing_is_trained_any_more(
     assert "finished" in done.out
 
 
+def test_a_run_that_is_moved_away_leaves_the_others_in_view(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+
+    def wait(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 1:
+            (folder / "begun").rename(folder / "elsewhere")
+        if len(looks) == 3:
+            manifest = RunFolder(folder / "running").manifest
+            write(folder / "running", replace(manifest, state="finished"))
+
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr("seqloom.cli.watch.time.sleep", wait)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    done = cli("watch", folder / "begun", folder / "running", "--every", "0.5")
+    assert (done.code, len(looks)) == (0, 3)
+    last = done.out[done.out.index(f"error: {folder / 'begun'} is not a run folder") :]
+    assert f"{folder / 'running'}  finished  step 40 of 40" in last
+
+
+def test_it_ends_as_a_failure_when_nothing_can_be_seen_any_more(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr("seqloom.cli.watch.time.sleep", lambda _: shutil.rmtree(folder / "running"))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    done = cli("watch", folder / "running")
+    assert done.code == 2
+    assert f"error: {folder / 'running'} is not a run folder" in done.out
+
+
 def test_control_c_ends_it(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(seconds: float) -> None:
         raise KeyboardInterrupt

@@ -199,6 +199,12 @@ def test_a_manifest_cannot_name_files_elsewhere(name: str, run: Path) -> None:
         seqloom.load(run)
 
 
+def test_a_manifest_cannot_count_in_words(run: Path) -> None:
+    write(run, Manifest("finished", parameters="many"))  # type: ignore[arg-type]
+    with pytest.raises(CheckpointError, match="no manifest of a run"):
+        seqloom.load(run)
+
+
 def test_a_sealed_file_says_what_it_is(tmp_path: Path) -> None:
     save_file({"a": torch.ones(3)}, tmp_path / "torch.safetensors", metadata=UNSEALED)
     seal(tmp_path / "torch.safetensors")

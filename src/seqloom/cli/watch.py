@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from seqloom.cli import completion
 from seqloom.cli.options import Json, print_json
+from seqloom.errors import SeqloomError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,7 +51,6 @@ def watch(
       seqloom watch runs --once
       seqloom watch runs/lstm --json
     """
-    from seqloom.errors import SeqloomError
     from seqloom.runs.folder import RunFolder
     from seqloom.runs.watching import watched
 
@@ -74,21 +75,32 @@ def watch(
 
 
 def _follow(seen: list[Watched], every: float) -> None:
-    """Show what can be seen, again and again."""
+    """Show what can be seen, again and again; the error of a run that can no longer be read in its place."""
     from rich.live import Live
 
     from seqloom.runs.watching import watched
 
+    def look(path: str) -> Watched | SeqloomError:
+        try:
+            return watched(path)
+        except SeqloomError as error:
+            return error
+
+    paths = [each.run for each in seen]
+    looks: list[Watched | SeqloomError] = [*seen]
     try:
         with Live(auto_refresh=False) as live:
             while True:
-                live.update(_picture(seen, live.console.width), refresh=True)
+                live.update(_picture(looks, live.console.width), refresh=True)
+                seen = [each for each in looks if not isinstance(each, SeqloomError)]
                 if not any(each.goes_on for each in seen):
-                    return
+                    break
                 time.sleep(every)
-                seen = [watched(each.run) for each in seen]
+                looks = [look(path) for path in paths]
     except KeyboardInterrupt:
         return
+    if not seen:
+        raise typer.Exit(2)
 
 
 def _told(run: Watched) -> str:
@@ -123,18 +135,22 @@ def _sample(run: Watched) -> list[str]:
     return [f"  step {last['step']:,}: {text[:LONGEST]}"]
 
 
-def _picture(runs: list[Watched], width: int) -> RenderableType:
+def _picture(looks: Sequence[Watched | SeqloomError], width: int) -> RenderableType:
     """All runs as a terminal shows them: a line for each, their curves together, what they wrote last."""
     from rich.console import Group
     from rich.text import Text
 
+    runs = [each for each in looks if not isinstance(each, SeqloomError)]
     charts: dict[str, list[tuple[str, list[tuple[float, float]]]]] = {}
     for run in runs:
         for panel in run.panels[:1]:
             for line in panel["lines"]:
                 name = " ".join(filter(None, [run.name if len(runs) > 1 else "", line["name"]]))
                 charts.setdefault(panel["title"], []).append((name, line["points"]))
-    parts = [Text(_headline(run), style="bold") for run in runs]
+    parts = [
+        Text(f"error: {each}", style="red") if isinstance(each, SeqloomError) else Text(_headline(each), style="bold")
+        for each in looks
+    ]
     for title, lines in charts.items():
         parts += _chart(title, lines, width)
     parts += [Text(line, style="italic") for run in runs for line in _sample(run)]

@@ -93,6 +93,14 @@ def _read(source: str | Path | Mapping[str, Any], settings: Settings) -> tuple[s
     return where, with_usual_parts(tree, RunConfig.model_class(tree))
 
 
+def named_kinds(source: str | Path | Mapping[str, Any], settings: Settings) -> dict[str, str]:
+    """The kinds of the model and of those of its parts that say theirs, by their dotted keys; nothing is checked."""
+    tree = _read(source, settings)[1]
+    model = RunConfig.model_class(tree)
+    usual = {"model.kind": model.model_fields["kind"].default} if model else {}
+    return usual | {key: kind for key, kind in _leaves(tree) if key.startswith("model.") and key.endswith(".kind")}
+
+
 def keys_of(source: str | Path | Mapping[str, Any], settings: Sequence[str]) -> dict[str, FieldInfo]:
     """The keys that have a value in a configuration of these kinds, and `kind` of its parts."""
     keys = known_keys(_read(source, settings)[1])
@@ -163,10 +171,8 @@ def _parsed(setting: Setting) -> tuple[str, Any, str]:
     if not isinstance(setting, str):
         key, value = setting
         return key, str(value) if isinstance(value, Path) else value, f"the setting {quoted(key)}"
-    key, separator, text = setting.partition("=")
+    key, text = split_setting(setting)
     where = f"--set {quoted(setting)}"
-    if not separator or not key:
-        raise ConfigError(f"{where}: write key=value, for example --set model.features.size=128")
     try:
         value = parse_yaml(text)
     except yaml.YAMLError as error:
@@ -174,6 +180,14 @@ def _parsed(setting: Setting) -> tuple[str, Any, str]:
     if value == text and _is_number(text):
         value = float(text)  # YAML 1.1 reads 1e-3 as a string
     return key, value, where
+
+
+def split_setting(setting: str) -> tuple[str, str]:
+    """The key of a `key=value` text, and its value as it was written."""
+    key, separator, text = (part.strip() for part in setting.partition("="))
+    if not separator or not key:
+        raise ConfigError(f"--set {quoted(setting)}: write key=value, for example --set model.features.size=128")
+    return key, text
 
 
 def _apply(tree: Tree, key: str, value: Any, where: str) -> None:
@@ -281,8 +295,11 @@ def _nearest(keys: Sequence[str], tree: Tree) -> str:
         names.setdefault(path.rpartition(".")[2], []).append(path)
     similar = difflib.get_close_matches(last, here, n=1) or difflib.get_close_matches(last, names, n=1, cutoff=0.75)
     if last not in names and (not similar or similar[0] in here):
+        meant = [".".join([*keys[:-1], name]) for name in similar]
+    else:
+        meant = names[last if last in names else similar[0]][:MOST_MEANT]
+    if not meant:
         return did_you_mean(last, here)
-    meant = names[last if last in names else similar[0]][:MOST_MEANT]
     return f" (did you mean {' or '.join(map(repr, meant))}?)"
 
 
@@ -298,7 +315,7 @@ def _explain(problem: Any, tree: Tree) -> str:
             of_kind = keys.copy()  # which may be the name of a key, too
         elif isinstance(part, int) or unknown or part in _fields(schema):
             keys.append(str(part))
-    key = ".".join(keys) or "top level"
+    key = ".".join(keys)
     if problem["type"] == "extra_forbidden":
         return f"unknown key {shown(key)}{_nearest(keys, tree)}"
     if problem["type"] == "union_tag_invalid":
@@ -313,4 +330,5 @@ def _explain(problem: Any, tree: Tree) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     given = problem["input"]
     got = "" if isinstance(given, dict | Schema) else f" (got {shown(given)})"
-    return f"{key}: {message[0].lower()}{message[1:]}{got}"
+    where = f"{key}: " if key else ""
+    return f"{where}{message[0].lower()}{message[1:]}{got}"

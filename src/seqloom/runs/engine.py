@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seqloom.config import RunConfig, Settings, listed_settings, load_config, save_config
+from seqloom.config import RunConfig, Settings, listed_settings, load_config, named_kinds, save_config
 from seqloom.data.fingerprints import fingerprints
 from seqloom.data.materials import remark_on_text
 from seqloom.data.places import named
 from seqloom.errors import SeqloomError, UserError
 from seqloom.files import disk_errors
 from seqloom.keywords import hinted
+from seqloom.progress import watching
 from seqloom.runs import folder as folders
 from seqloom.runs.assets import Assets
 from seqloom.runs.folder import RunFolder, check_unchanged, locked
@@ -25,7 +26,7 @@ from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
 from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
 from seqloom.training.journal import METRICS, SAMPLES
-from seqloom.training.places import CHECKPOINTS
+from seqloom.training.places import CHECKPOINTS, checkpoints_in, step_of
 
 Source = str | Path | Mapping[str, Any] | RunConfig
 """A preset, a YAML file, a mapping, or a configuration that was checked already."""
@@ -105,6 +106,8 @@ def train_into(
         may_change = (*MAY_CHANGE, *data, *(f"model.{key}" for key in config.model.may_change))
         advice = "that stays as it was; train anew into another --out"
         check_unchanged(folder.config, config, f"the run in {folder.path} cannot go on", advice, may_change)
+        _check_model(folder, source, settings)
+        _check_steps(folder, config)
     else:
         config = _checked(source, settings)
     processes = Processes.join(config.training.device)
@@ -117,9 +120,9 @@ def train_into(
             speaker = reporter if reporter is not None and processes.main else Silent()
             if idle := config.idle_limits():
                 speaker.say(f"note: {config.model.kind} is not trained by steps: {idle} has no effect")
-            fit(folder, config, goes_on, processes, speaker)
-            trained = load(folder.path, config.training.device, checksums=False)
+            trained = fit(folder, config, goes_on, processes, speaker)
             if processes.main and report:
+                speaker.say(f"writing {folder.path / 'report.html'}")
                 write_report(trained)
     except Interrupted as stopped:
         if folder.begun:
@@ -138,12 +141,40 @@ def _checked(source: Source, settings: Settings) -> RunConfig:
     return load_config(source.model_dump(), settings) if settings else source
 
 
-def fit(folder: RunFolder, config: RunConfig, goes_on: bool, processes: Processes, reporter: Reporter) -> None:
+def _check_model(folder: RunFolder, source: Source, settings: Settings) -> None:
+    """Refuse to go on with a run of another kind of model, or of its parts, than the source names, if one is named."""
+    if not source:
+        return
+    tree = source.model_dump(mode="json") if isinstance(source, RunConfig) else source
+    there = folder.config.leaves()
+    for key, kind in named_kinds(tree, settings).items():
+        if there.get(key) != kind:
+            part = "" if key == "model.kind" else f" with {key[len('model.') : -len('.kind')]} {there.get(key)}"
+            name = source if isinstance(source, str | Path) else "it"
+            raise UserError(
+                f"{folder.path} holds a model of kind {there['model.kind']!r}{part}, not {kind}: leave {name} out, or "
+                "choose another --out"
+            )
+
+
+def _check_steps(folder: RunFolder, config: RunConfig) -> None:
+    """Refuse to end a run before the step at which it is."""
+    steps, saved = config.training.steps, checkpoints_in(folder.path / CHECKPOINTS)
+    if steps is None or steps == folder.config.training.steps or not saved or config.idle_limits():
+        return
+    if steps <= step_of(saved[-1]):
+        raise UserError(
+            f"{folder.path} is at step {step_of(saved[-1])} already, and training.steps={steps} would train nothing: "
+            "give a larger number"
+        )
+
+
+def fit(folder: RunFolder, config: RunConfig, goes_on: bool, processes: Processes, reporter: Reporter) -> Trained:
     """Fit what a configuration describes into a folder; `goes_on` says that it holds such a run already."""
     kind = kind_named(config.model.kind)
     if goes_on and folder.finished and folder.config == config:
         folder.check()
-        return
+        return load(folder.path, config.training.device, checksums=False)
     with _whole_or_nothing(folder, goes_on, processes.main):
         work = _begin(kind, folder, config, goes_on, processes, reporter)
         seed = 1000 * config.seed + processes.rank  # the same weights, another dropout, in each process
@@ -155,11 +186,14 @@ def fit(folder: RunFolder, config: RunConfig, goes_on: bool, processes: Processe
             stages.append(stage.name)
             if not isinstance(stage, InnerRun):
                 own.append(stage.name)
+    processes.wait()  # for weights that only the first of them writes
+    trained = load(folder.path, config.training.device, checksums=False)
     if processes.main:
         if Stage.name not in own:
             _gather(folder, own)
-        folder.finish(name for name in stages if name != Stage.name)
+        folder.finish(trained.parameters, (name for name in stages if name != Stage.name))
     processes.wait()
+    return trained
 
 
 def write_run(out: str | Path, config: RunConfig, assets: Assets, save: Callable[[Path], None]) -> Trained:
@@ -171,8 +205,9 @@ def write_run(out: str | Path, config: RunConfig, assets: Assets, save: Callable
         assets.save(folder)
         save_config(config, folder.config_file)
         save(folder.weights_file)
-        folder.finish()  # at once: there is no training that could go on
-        return load(folder.path, "cpu", checksums=False)
+        trained = kind_named(config.model.kind).open(folder, "cpu")
+        folder.finish(trained.parameters)  # at once: there is no training that could go on
+        return trained
 
 
 def _begin(
@@ -199,7 +234,8 @@ def _begin(
         free = (*MAY_CHANGE, *BEGIN_ANEW, *dropped)  # what is dropped in training is nothing that was learned
         check_unchanged(start.config, config, f"{start.path} cannot be gone on from", advice, free)
     kept = kind.assets.load(folder) if goes_on else kind.assets.load(start) if start is not None else None
-    data, assets = processes.first_alone(lambda: kind.prepare(config, kept))
+    with watching(reporter):
+        data, assets = processes.first_alone(lambda: kind.prepare(config, kept))
     _seed(kind, config.seed)
     model = kind.build(config, assets)
     if start is not None:

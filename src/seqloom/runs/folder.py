@@ -28,7 +28,7 @@ from pathlib import Path, PurePath
 from typing import IO, Any, Literal
 
 from seqloom.arrays import check_seal
-from seqloom.config import RunConfig, load_config, save_config
+from seqloom.config import RunConfig, load_config, preset_names, save_config
 from seqloom.config.schema.admission import admitted, known_kinds
 from seqloom.data.places import Names, depends_on_place, found, is_here, located, named, renamed
 from seqloom.errors import CheckpointError, UserError
@@ -60,6 +60,8 @@ class Manifest:
     to it."""
     plugins: dict[str, str] = field(default_factory=dict)
     """The kinds of layers and models that are not part of this package, each with the module that has it."""
+    parameters: int | None = None
+    """How many numbers the model learned, as `load` counts them; known when the run is finished."""
     seqloom: str = __version__
 
     @classmethod
@@ -71,7 +73,8 @@ class Manifest:
             inside = all(_is_inside(name) and isinstance(manifest.sha256[name], str) for name in manifest.sha256)
             places = isinstance(manifest.stood, list) and all(isinstance(place, str) for place in manifest.stood)
             texts = isinstance(manifest.data, dict) and _are_texts(manifest.plugins)
-            if not known or not inside or not places or not texts:
+            counted = isinstance(manifest.parameters, int | None)
+            if not known or not inside or not places or not texts or not counted:
                 raise ValueError("it lists what no run has")
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"{path} is no manifest of a run ({error}): train again") from None
@@ -123,15 +126,19 @@ class RunFolder:
         runs = self.runs_inside
         if not runs:
             why = f"there is no {MANIFEST} in it" if self.path.exists() else f"there is no such folder{self._meant}"
+            why = "it is a file" if self.path.is_file() else why
             raise CheckpointError(f"{self.path} is not a run folder: {why}")
         listed = ", ".join(map(str, runs[:MOST_NAMED])) + (", ..." if len(runs) > MOST_NAMED else "")
         raise CheckpointError(f"{self.path} holds {len(runs)} run{'s' * (len(runs) > 1)}: {listed}; name one")
 
     @property
     def _meant(self) -> str:
-        """A hint for a misspelt folder: the run of a similar name beside it, or in `runs`."""
+        """A hint for a misspelt folder: the run of a similar name beside it, or in `runs`; or what a preset is for."""
         runs = {run.name: run for place in (Path("runs"), self.path.parent) for run in RunFolder(place).runs_inside}
-        return "".join(f" (did you mean {runs[name]}?)" for name in get_close_matches(self.path.name, runs, n=1))
+        if close := get_close_matches(self.path.name, runs, n=1):
+            return f" (did you mean {runs[close[0]]}?)"
+        preset = str(self.path)
+        return f" ({preset} is a preset: seqloom train {preset} makes such a run)" if preset in preset_names() else ""
 
     @classmethod
     def unused(cls, name: str) -> RunFolder:
@@ -249,13 +256,15 @@ class RunFolder:
         save_config(config, self.config_file)
         self._write(Manifest("training", data, self._checksums([self.config_file]) | assets, stood, plugins))
 
-    def finish(self, stages: Iterable[str] = ()) -> None:
-        """Training came to its end: list all weights too, those of stages in folders of their own among them."""
+    def finish(self, parameters: int, stages: Iterable[str] = ()) -> None:
+        """Training came to its end: say how large the model is, and list all weights too, those of stages in folders of
+        their own among them."""
         files = [self.config_file, *self._assets(), self.weights_file]
         for folder in (self.path / stage for stage in stages):
             files.append(folder / MANIFEST if (folder / MANIFEST).is_file() else folder / WEIGHTS)
         known = self.manifest
-        self._write(replace(known, state="finished", sha256=self._checksums(files) | known.sha256))
+        checksums = self._checksums(files) | known.sha256
+        self._write(replace(known, state="finished", sha256=checksums, parameters=parameters))
 
     def check(self) -> None:
         """Refuse a run of which a file, or one of a run inside it, is not what was written."""
@@ -380,6 +389,17 @@ def _is_inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts
 
 
+def _make(path: Path) -> None:
+    """Make a folder, unless it is there; where none can be, another must be named."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(each for each in (path, *path.parents) if os.path.lexists(each))
+        raise UserError(f"{file} is a file; --out names a folder") from None
+    except (FileNotFoundError, PermissionError) as error:
+        raise UserError(f"no folder can be made at {path} ({error.strerror}): choose another --out") from None
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Only one process at a time writes into a folder; the lock of one that died is open to the next, who clears away
@@ -390,7 +410,7 @@ def locked(path: Path) -> Iterator[None]:
     file = path / LOCK
     while True:
         with disk_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
+            _make(path)
             lock = open(file, "a+", encoding="utf-8")  # noqa: SIM115 - open as long as it is held
         with lock:
             try:

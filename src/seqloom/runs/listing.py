@@ -83,11 +83,17 @@ def listed(path: str | Path) -> Listed:
         {name: part.kind for name, part in config.model if hasattr(part, "kind")},
         training_files(config),
         Figure.of(config.model, TrainingLog.of(folder.path).best),
-        parameters_in(folder.weights_file) if folder.weights_file.is_file() else None,
+        _parameters(folder) if folder.weights_file.is_file() else None,
         sum(size for size, _ in sizes),
         state,
         max((changed for _, changed in sizes), default=0.0),
     )
+
+
+def _parameters(folder: RunFolder) -> int:
+    """How many numbers a run learned: as its manifest says, or, until it is finished, by its weights."""
+    counted = parameters_in(folder.weights_file)  # in any case: this refuses weights that are damaged
+    return folder.manifest.parameters or counted
 
 
 def parameters_in(weights: Path) -> int:
