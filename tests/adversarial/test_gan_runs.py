@@ -219,7 +219,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(network: str, judge: Path,
     shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
     shutil.rmtree(tmp_path / "resumed" / "checkpoints" / "step-00000004")
     unfinish(tmp_path / "resumed")
-    seqloom.train("gan", [], tmp_path / "resumed", resume=True)
+    seqloom.train("", [], tmp_path / "resumed", resume=True)
     for file in ("model.safetensors", "checkpoints/step-00000004/training.safetensors", "growth/step-00000004.png"):
         assert (tmp_path / "resumed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
     for checkpoint in ("step-00000002", "step-00000004"):

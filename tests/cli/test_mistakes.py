@@ -45,7 +45,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["model.features.sizze=3"], "unknown key 'model.features.sizze' (did you mean 'size'?)"),
+        (["model.features.sizze=3"], "unknown key 'model.features.sizze' (did you mean 'model.features.size'?)"),
         (["trainning.steps=3"], "unknown key 'trainning' (did you mean 'training'?)"),
         (["model.features.size=-1"], "model.features.size: input should be greater than or equal to 1 (got -1)"),
         (["model.features.size=4294967296"], "model.features.size: input should be less than or equal to 1000000"),
@@ -134,6 +134,33 @@ def test_a_key_that_is_typed_as_an_option_is_set(cli: Cli) -> None:
 
 def test_what_was_typed_is_repeated_as_it_was(cli: Cli) -> None:
     assert "(Once Upon)" in cli("generate", "runs/lstm", "Once Upon").error
+    long = "no name of a file is as long as this text " * 20
+    assert long in cli("generate", "runs/lstm", f"{long}!").error
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("generate {run} Once Upon", "--prompt 'Once Upon'"),
+        ("generate {run} {text}", "--input {text}"),
+        ("score {run} {text}", "--input {text}"),
+        ("predict {run} {text}", "--input {text}"),
+        ("evaluate {run} {text}", "--source {text}"),
+        ("score {run} {folder}", "--image {folder}"),
+    ],
+)
+def test_what_is_one_argument_too_many_gets_its_option(
+    typed: str, meant: str, cli: Cli, run: Path, corpus_file: Path
+) -> None:
+    names = {"run": run, "text": corpus_file, "folder": run.parent}
+    done = cli(*typed.format(**names).split())
+    assert done.code == 2
+    assert f"(did you mean {meant.format(**names)}?); see seqloom" in done.error
+
+
+def test_a_key_and_its_value_may_have_spaces_around(cli: Cli, tiny: list[str], place: Path) -> None:
+    done = cli("train", "lstm", *tiny, "--set", " training.steps = 0", "--out", place / "run")
+    assert "training.steps: input should be greater than or equal to 1 (got 0)" in done.error
 
 
 def test_broken_yaml_is_named_with_its_line(cli: Cli, tmp_path: Path) -> None:
@@ -142,7 +169,7 @@ def test_broken_yaml_is_named_with_its_line(cli: Cli, tmp_path: Path) -> None:
     done = cli("train", config, "--out", tmp_path / "run")
     assert done.code == 2
     assert f"{config} is not valid YAML" in done.error
-    assert "line 3" in done.error
+    assert "line 3, column 1: expected ',' or ']', but got '<stream end>'" in done.error
     assert not (tmp_path / "run").exists()
 
 
@@ -166,6 +193,23 @@ def test_a_run_is_never_overwritten(cli: Cli, run: Path, tiny: list[str]) -> Non
     assert contents(run) == before
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("gru", "with features lstm, not gru: leave gru out, or choose another --out"),
+        ("lstm --set model.features.kind=gru", "model.features.kind is 'lstm' there, 'gru' here"),
+        ("ngram", "holds a model of kind 'language', not ngram: leave ngram out"),
+        ("", "is at step 40 already, and training.steps=30 would train nothing: give a larger number"),
+    ],
+)
+def test_a_run_does_not_go_on_as_another_nor_backwards(typed: str, said: str, cli: Cli, run: Path) -> None:
+    before = contents(run)
+    done = cli("train", *typed.split(), "--resume", "--set", "training.steps=30", "--out", run)
+    assert done.code == 2
+    assert said in done.error
+    assert contents(run) == before
+
+
 def test_resume_must_say_which_run(cli: Cli, tiny: list[str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     done = cli("train", "lstm", *tiny, "--resume")
@@ -181,6 +225,10 @@ def test_a_folder_that_is_no_run_is_named(verb: str, cli: Cli, place: Path) -> N
         done = cli(*arguments, folder)
         assert done.code == 2
         assert done.error == f"{folder} is not a run folder: there is no {why}"
+    done = cli(*arguments, "lstm")
+    assert done.error.endswith("no such folder (lstm is a preset: seqloom train lstm makes such a run)")
+    (place / "my.txt").touch()
+    assert cli(*arguments, place / "my.txt").error == f"{place / 'my.txt'} is not a run folder: it is a file"
 
 
 @pytest.mark.parametrize(
@@ -219,14 +267,15 @@ def test_a_run_without_weights_says_so(cli: Cli, damaged: Path) -> None:
     unfinish(damaged)  # as in a training that has not validated yet
     done = cli("score", damaged)
     assert done.code == 2
-    assert "model.safetensors does not exist: has the training of this run finished a validation?" in done.error
+    going_on = f"go on with seqloom train --resume --out {damaged}"
+    assert done.error == f"{damaged} has no weights yet, for it made no validation: if it stopped, {going_on}"
 
 
 def test_a_truncated_checkpoint_stops_resuming_and_deleting_it_helps(cli: Cli, damaged: Path) -> None:
     *_, last = sorted((damaged / "checkpoints").iterdir())
     cut(last / "training.safetensors", 500)
     before = contents(damaged / "checkpoints")
-    longer = ("train", "lstm", "--set", "training.steps=9", "--out", damaged, "--resume", "--quiet")
+    longer = ("train", "lstm", "--set", "training.steps=41", "--out", damaged, "--resume", "--quiet")
     done = cli(*longer)
     assert done.code == 2
     assert f"checkpoint {last} is damaged: training.safetensors" in done.error
@@ -301,12 +350,16 @@ def test_broken_utf8_in_the_input_names_the_line(cli: Cli, run: Path, tmp_path: 
 # ------------------------------------------------------------------------------------------------- the machine
 
 
-def test_an_out_folder_that_cannot_be_written_is_a_failure(cli: Cli, tiny: list[str], place: Path) -> None:
-    (place / "taken").write_text("a file, not a folder")
-    for out in (place / "taken", place / "taken" / "run"):
+def test_an_out_folder_that_cannot_be_is_a_mistake(cli: Cli, tiny: list[str], place: Path) -> None:
+    taken = place / "taken"
+    taken.write_text("a file, not a folder")
+    for out, said in (
+        (taken, f"{taken} is a file; --out names a folder"),
+        (taken / "run", f"{taken} is a file; --out names a folder"),
+        ("/proc/x", "no folder can be made at /proc/x (No such file or directory): choose another --out"),
+    ):
         done = cli("train", "lstm", *tiny, "--out", out, "--quiet")
-        assert done.code == 1
-        assert f"cannot write {out}" in done.error
+        assert (done.code, done.error) == (2, said)
     assert contents(place) == {"taken": b"a file, not a folder"}
 
 

@@ -44,7 +44,9 @@ def test_settings_may_be_a_mapping_dotted_or_nested() -> None:
 
 
 def test_wrong_settings_in_a_mapping_are_explained() -> None:
-    with pytest.raises(ConfigError, match=r"unknown key 'model.features.sise' \(did you mean 'size'\?\)"):
+    with pytest.raises(
+        ConfigError, match=r"unknown key 'model.features.sise' \(did you mean 'model.features.size'\?\)"
+    ):
         load_config("lstm", {"model": {"features": {"sise": 7}}})
     with pytest.raises(ConfigError, match=r"^the setting data.train.x: 'train' is a value"):
         load_config("lstm", {"data.train.x": 7})
@@ -95,10 +97,13 @@ def test_scientific_notation_is_a_number() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("model.feature.kind=gru", r"unknown key 'model\.feature' \(did you mean 'features'\?\)"),
+        ("model.feature.kind=gru", r"unknown key 'model\.feature' \(did you mean 'model.features'\?\)"),
         ("model.features.kind=grru", r"model\.features\.kind: 'grru' .*did you mean 'gru'"),
         ("model.features.kind=mine", r"features\.kind: 'mine' is not one .*; if it is your own, give its --plugin$"),
-        ("model.features.sizee=3", r"unknown key 'model\.features\.sizee' \(did you mean 'size'\?\)"),
+        ("model.features.sizee=3", r"unknown key 'model\.features\.sizee' \(did you mean 'model.features.size'\?\)"),
+        ("training.step=3", r"unknown key 'training\.step' \(did you mean 'training\.steps'\?\)"),
+        (" training.steps = x ", r"training\.steps: .*valid integer.* \(got 'x'\)"),
+        ("data.apart=true", r"^preset lstm: data\.apart is for features\.kind transformer"),
         ("learning_rate=1", r"unknown key 'learning_rate' \(did you mean 'training\.optimizer\.learning_rate'\?\)"),
         ("epochs=1", r"unknown key 'epochs' \(did you mean 'training\.epochs'\?\)"),
         ("model.learning_rat=1", r"'model\.learning_rat' \(did you mean 'training\.optimizer\.learning_rate'\?\)"),
@@ -112,7 +117,8 @@ def test_scientific_notation_is_a_number() -> None:
         ("nonsense", r"write key=value"),
         ("=3", r"write key=value"),
         ("training.epochs.x=3", r"'epochs' is a value, it has no keys"),
-        ("text.kind=[", r"not valid YAML"),
+        ("text.kind=[", r"not valid YAML \(line 1, column 2: [^\n]*\)$"),
+        ("text.kind=\x00", r"not valid YAML \(character 1 is none that may stand in a text\)$"),
         ("seed=" + "[" * 600, r"^--set seed=\[+…: .*nested too deeply"),
         ("seed=&a [*a]", r"aliases unfold to so many"),
         ("seed=" + "9" * 5000, r"^--set seed=9+…: .* cannot be read as a number"),
@@ -135,7 +141,7 @@ def test_a_key_at_another_depth_is_found_in_files_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as told:
         load_config(path)
     assert "'model.learning_rate' (did you mean 'training.optimizer.learning_rate'?)" in str(told.value)
-    assert "'model.ordr' (did you mean 'order'?)" in str(told.value)
+    assert "'model.ordr' (did you mean 'model.order'?)" in str(told.value)
 
 
 def test_heads_must_divide_the_size() -> None:

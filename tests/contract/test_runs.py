@@ -402,7 +402,7 @@ def first_validation(run: Any) -> int:
 
 
 def check_resuming(path: Path, run: Any) -> None:
-    seqloom.train(run.case.preset, out=path, resume=True)
+    seqloom.train("", out=path, resume=True)
     assert untimed(read_metrics(path)) == untimed(read_metrics(run.path))
     assert final_weights(path) == final_weights(run.path)
 
@@ -439,11 +439,11 @@ def test_what_is_fitted_at_once_is_done_again_where_it_did_not_finish(
     shutil.copytree(run.path, tmp_path / "run")
     file = tmp_path / "run" / "model.safetensors"
     whole, written_at = file.read_bytes(), file.stat().st_mtime_ns
-    seqloom.train(run.case.preset, out=tmp_path / "run", resume=True)
+    seqloom.train("", out=tmp_path / "run", resume=True)
     assert file.stat().st_mtime_ns == written_at  # it was finished: nothing to do
     file.unlink()
     unfinish(tmp_path / "run")
-    seqloom.train(run.case.preset, out=tmp_path / "run", resume=True)
+    seqloom.train("", out=tmp_path / "run", resume=True)
     assert file.read_bytes() == whole
     assert untimed(read_metrics(tmp_path / "run")) == untimed(read_metrics(run.path))
 
@@ -452,7 +452,7 @@ def test_what_is_fitted_at_once_is_done_again_where_it_did_not_finish(
 def test_a_finished_run_is_left_alone(run: Any, cli: Cli, tmp_path: Path, no_reports: None) -> None:
     shutil.copytree(run.path, tmp_path / "run")
     before = contents(tmp_path / "run")
-    done = cli("train", run.case.preset, "--out", tmp_path / "run", "--resume")
+    done = cli("train", "--out", tmp_path / "run", "--resume")
     assert done.code == 0, done.err
     assert "Traceback" not in done.err
     assert str(tmp_path / "run") in done.out

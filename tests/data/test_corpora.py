@@ -225,6 +225,20 @@ def test_what_cannot_be_found_is_explained(spec: str, message: str):
         resolve(spec)
 
 
+def test_what_is_beside_is_meant_rather_than_a_corpus_of_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("my.txt", "my.en", "my.de"):
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match=r"did you mean '.*/my\.txt'"):
+        resolve(f"{tmp_path}/my.tx")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"did you mean 'my\.txt'"):
+        load_images("my.tx")
+    with pytest.raises(DataError, match=r"\(known: digits, fashion\)$"):
+        load_images("nope")
+    with pytest.raises(DataError, match=r"my\.en,my\.de are pairs, .* as texts: --data '\[my\.en, my\.de\]'$"):
+        Corpus.open("my.en,my.de")
+
+
 def test_what_can_be_read_only_once_is_refused(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.jsonl")
     for name in (str(tmp_path / "pipe.jsonl"), "/dev/zero"):

@@ -71,7 +71,7 @@ def test_it_resumes_exactly(run: Path, tmp_path: Path) -> None:
 
 
 def test_its_settings_are_checked_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"unknown key 'model\.spraed' \(did you mean 'spread'"):
+    with pytest.raises(ConfigError, match=r"unknown key 'model\.spraed' \(did you mean 'model.spread'"):
         seqloom.load_config(SETTINGS, ["model.spraed=1"])
     with pytest.raises(ConfigError, match=r"learns from images: set data\.kind=images"):
         seqloom.load_config(SETTINGS, ["data={kind: text}"])
@@ -84,7 +84,7 @@ def test_verbs_of_its_capabilities_take_it(run: Path, tmp_path: Path, capfd: pyt
     capfd.readouterr()
     assert call("evaluate", run, "--json") == 0
     assert json.loads(capfd.readouterr().out)["log_prob"]["signature"].startswith("exact; pixels sampled")
-    assert call("train", "independent", "--out", run, "--resume", "--no-report", "--quiet") == 0
+    assert call("train", "--out", run, "--resume", "--no-report", "--quiet") == 0
 
 
 def test_other_verbs_say_what_it_is_for(run: Path, capfd: pytest.CaptureFixture[str]) -> None:

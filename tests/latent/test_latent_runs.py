@@ -19,7 +19,7 @@ from seqloom.kinds.mixture import TrainedMixture
 from seqloom.kinds.vae import TrainedVae
 from seqloom.runs.capabilities import Denoises, DrawsClasses, HasDensity, able
 from seqloom.runs.code_model import TrainedCodeModel
-from seqloom.training import Interrupted, Interrupts
+from seqloom.training import Interrupted, Interrupts, Reporter
 
 DATA = {"kind": "images", "train": "digits", "values": "sampled", "batch_size": 50}
 TINY = {"steps": 6, "validate_every": 3, "device": "cpu", "clip": 0, "log_every": 1}
@@ -52,6 +52,21 @@ def config(name: str, **training: Any) -> dict[str, Any]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("latent")
     return {name: seqloom.train(config(name), out=folder / name) for name in MODELS}
+
+
+def test_a_mixture_says_why_em_ended(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Heard(Reporter):
+        def say(self, message: str) -> None:
+            said.append(message)
+
+    for iterations, tolerance, why in ((2, 0, "done: all 2 steps"), (5, 1e9, "done: converged at step 2")):
+        model = {**MODELS["mixture"], "iterations": iterations, "tolerance": tolerance}
+        out = tmp_path / str(iterations)
+        seqloom.train({**config("mixture"), "model": model}, out=out, reporter=Heard())
+        assert said[-2:] == [why, f"writing {out / 'report.html'}"]
+        said.clear()
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -307,7 +307,7 @@ def test_a_neural_run_can_be_part_of_a_mixture(corpus_file: Path, tmp_path: Path
         ("model.weights=[0.5]", "2 runs need as many weights, not 1"),
         ("model.weights=[0.5,0.6]", "weights must sum to 1, not 1.1"),
         ("model.weights=[1.5,-0.5]", r"model\.weights\.1: .*greater than or equal to 0"),
-        ("model.wieghts=[0.5,0.5]", r"unknown key 'model\.wieghts' \(did you mean 'weights'"),
+        ("model.wieghts=[0.5,0.5]", r"unknown key 'model\.wieghts' \(did you mean 'model.weights'"),
     ],
 )
 def test_a_mixture_that_cannot_be_is_refused_by_name(setting: str, said: str) -> None:

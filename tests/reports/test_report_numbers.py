@@ -26,6 +26,11 @@ def test_compact_numbers(value: float, text: str):
     assert compact(value) == text
 
 
+def test_more_digits_show_what_three_hide():
+    known = {2.7426: "2.743", 2.745: "2.745", 12_346: "12.35k", 999.96: "1k", 0.5: "0.5"}
+    assert {value: compact(value, 4) for value in known} == known
+
+
 @pytest.mark.parametrize("show", [significant, compact, duration, lambda value: aligned([value])[0]])
 def test_numbers_that_are_none_have_a_sign_of_their_own(show):
     assert show(math.inf) == "∞"

@@ -20,7 +20,7 @@ from seqloom.errors import SeqloomError, UserError
 from seqloom.models.energy.search import anneal, max_cut
 from seqloom.reports.ladder import CurvePoint, Ladder
 from seqloom.reports.plots import cut_figure, gradient_flow, learning_curves, zipf
-from seqloom.reports.style import MARKERS, PALETTE, round_numbers, save, series, svg
+from seqloom.reports.style import MARKERS, PALETTE, round_numbers, save, scale_ticks, series, svg
 from seqloom.reports.tradeoff import Point, pareto_front, quality_against_cost
 from seqloom.text.statistics import CorpusStatistics
 
@@ -294,3 +294,16 @@ def test_a_cut_is_drawn_with_every_edge_and_both_sides_apart() -> None:
 def test_a_graph_whose_nodes_all_stand_on_one_side_is_drawn_too() -> None:
     graph = random_graph(4, 3)
     assert len(cut_figure(graph, np.zeros(4, np.int8), np.zeros((1, 1))).axes) == 2
+
+
+@pytest.mark.parametrize(("low", "high"), [(2.742, 2.753), (0, 1), (0, 12_000), (99_990, 100_010), (-1e-9, 3e-9)])
+def test_no_two_ticks_of_an_axis_read_the_same_and_each_reads_as_it_is(low: float, high: float):
+    axes = matplotlib.figure.Figure().subplots()
+    axes.set_ylim(low, high)
+    scale_ticks(axes)
+    ticks = axes.get_yticks()
+    labels = axes.yaxis.get_major_formatter().format_ticks(ticks)
+    assert len(set(labels)) == len(labels)
+    for tick, label in zip(ticks, labels, strict=True):
+        number = label.replace("·10", "e").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")).replace("k", "e3")
+        assert float(number.replace("10-", "1e-")) == pytest.approx(tick, abs=(ticks[1] - ticks[0]) / 100)

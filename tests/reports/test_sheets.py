@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from seqloom.reports.pictures import enlarged, sheet
+from seqloom.errors import UserError
+from seqloom.reports.pictures import enlarged, save_sheet, sheet
 
 LIMIT = 800
 
@@ -40,3 +43,14 @@ def test_a_column_of_very_many_images_does_not_fill_the_memory() -> None:
     tall = sheet(np.zeros((5000, 8, 8), np.uint8), columns=1)
     assert tall.width * tall.height <= 1 << 25
     assert tall.width >= 10
+
+
+def test_a_picture_is_what_its_name_says(tmp_path: Path) -> None:
+    images = np.zeros((4, 8, 8), np.uint8)
+    for name, format in (("a.png", "PNG"), ("a.JPG", "JPEG"), ("a.webp", "WEBP"), ("a", "PNG")):
+        save_sheet(images, tmp_path / name)
+        assert Image.open(tmp_path / name).format == format
+    for name in ("a.xyz", "a.psd"):  # of the second kind Pillow reads files, and writes none
+        with pytest.raises(UserError, match=r"the name must end in one of \.png, \.jpg"):
+            save_sheet(images, tmp_path / name)
+        assert not (tmp_path / name).exists()

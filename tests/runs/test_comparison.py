@@ -222,8 +222,10 @@ def test_which_model_is_trained_is_said_and_no_more(text: list[str], tmp_path: P
         "about for all of them",
         f"model 1 of 2: average: {load_config('average').description} (about left)",
         "done: all 2 steps",
+        f"writing {tmp_path / 'out' / 'average' / 'report.html'}",
         f"model 2 of 2: rnn: {load_config('rnn').description} (about left)",
         "done: all 2 steps",
+        f"writing {tmp_path / 'out' / 'rnn' / 'report.html'}",
     ]
 
 

@@ -198,7 +198,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     shutil.copytree(tmp_path / "whole", tmp_path / "resumed")
     shutil.rmtree(tmp_path / "resumed" / "checkpoints" / "step-00000006")
     unfinish(tmp_path / "resumed")
-    seqloom.train(task, [], tmp_path / "resumed", resume=True)
+    seqloom.train("", [], tmp_path / "resumed", resume=True)
     for file in ("model.safetensors", "checkpoints/step-00000006/training.safetensors"):
         assert (tmp_path / "resumed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
 

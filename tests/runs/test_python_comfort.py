@@ -139,3 +139,12 @@ def test_the_processor_writes_in_float32_and_says_so(model: Any, corpus_file: Pa
             run.generate(["the"], fuse=[(run, 0.5)], precision="bf16")
     with pytest.raises(ConfigError, match=r"precision must be one of auto, float32, bf16, not 'half'"):
         neural.generate(["the"], precision="half")
+
+
+def test_what_other_models_have_is_told_and_what_is_no_text_too(model: Any) -> None:
+    for name in ("caption", "fill"):
+        with pytest.raises(UserError, match=f"model of kind 'ngram', which has no `{name}`; it is for: evaluate, "):
+            getattr(model, name)("x")
+    for call, given in ((model.log_prob, [1, 2]), (model.log_prob, [1]), (model.score, 3), (model.generate, 3)):
+        with pytest.raises(UserError, match=r"a text or a list of texts is wanted, and this is none: \d"):
+            call(given)

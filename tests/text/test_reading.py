@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
 import tracemalloc
 from pathlib import Path
 
@@ -102,11 +103,29 @@ def test_a_bad_record_is_named_by_file_and_line(tmp_path: Path, record: bytes, c
 @pytest.mark.parametrize("unit", ["line", "paragraph", "file"])
 def test_broken_utf8_is_named_by_line_and_offset(tmp_path: Path, unit: str) -> None:
     path = write(tmp_path, "latin.txt", "é\n".encode() + "één\nabcé\n".encode("latin1"))
-    with pytest.raises(DataError, match=r"latin\.txt, line 2: .*0xe9 at offset 0.*iconv -f latin1 -t utf-8"):
+    with pytest.raises(DataError, match=r"latin\.txt, line 2: .*0xe9 at offset 0.*iconv -f windows-1252 -t utf-8 .*"):
         list(read_units(path, unit))  # type: ignore[arg-type]
     path = write(tmp_path, "bom.txt", b"\xef\xbb\xbfab\xff\n")
     with pytest.raises(DataError, match=r"line 1: .*0xff at offset 5"):
         list(read_units(path, unit))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "made"),
+    [
+        ("win.txt", "windows-1252", "win-utf8.txt"),
+        ("my text.txt", "utf-16", "my text-utf8.txt"),
+        ("w.txt.gz", "latin1", "w-utf8.txt"),
+    ],
+)
+def test_the_command_of_the_error_makes_utf8(tmp_path: Path, name: str, encoding: str, made: str) -> None:
+    text = "é says “€”" if encoding != "latin1" else "é"
+    content = text.encode(encoding)
+    path = write(tmp_path, name, gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(DataError) as told:
+        list(read_units(path))
+    subprocess.run(str(told.value).partition("e.g. ")[2], shell=True, check=True)
+    assert (tmp_path / made).read_text(encoding="utf-8-sig") == text
 
 
 def test_utf16_is_recognised(tmp_path: Path) -> None:

@@ -49,6 +49,9 @@ class Reader(Captions):
         halves = [(image[:, :4].mean(), image[:, 4:].mean()) for image in images.astype(float)]
         return [[Generated(" left of ".join(map(_nearest, both)), 0.0, 5)] for both in halves]
 
+    def caption(self, images: Any, **options: Any) -> list[str]:
+        return [several[0].text for several in self.generate(images, **options)]
+
 
 def _nearest(brightness: float) -> str:
     return min(SHADES, key=lambda name: abs(SHADES[name] + 7 - brightness))

@@ -104,7 +104,7 @@ def test_a_resumed_run_ends_where_an_unbroken_one_does(
     trained: TrainedTextToImage, shades: Path, tmp_path: Path, no_reports: None
 ) -> None:
     seqloom.train(config(shades, steps=20), out=tmp_path / "run")
-    resumed = seqloom.train("text-to-image", ["training.steps=60"], out=tmp_path / "run", resume=True)
+    resumed = seqloom.train("", ["training.steps=60"], out=tmp_path / "run", resume=True)
     for whole, part in zip(trained.model.parameters(), resumed.model.parameters(), strict=True):
         np.testing.assert_array_equal(whole.detach().numpy(), part.detach().numpy())
 
@@ -114,6 +114,8 @@ def test_what_cannot_be_drawn_is_refused(trained: TrainedTextToImage) -> None:
         DataError, match=r"does not know the word 'whitte' in 'whitte left of black' .did you mean 'white'"
     ):
         trained.draw("whitte left of black")
+    with pytest.raises(DataError, match=r"'dragon' .*black' .known: black, grey, left, of, white.: it draws"):
+        trained.draw("dragon, left of black")
     with pytest.raises(DataError, match="empty text"):
         trained.draw(["grey left of grey", " "])
     with pytest.raises(TypeError, match="labels"):

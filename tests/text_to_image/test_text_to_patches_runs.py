@@ -18,7 +18,7 @@ from seqloom.data.captions import CaptionedImages
 from seqloom.errors import CheckpointError, ConfigError, DataError
 from seqloom.kinds.text_to_patches import TrainedTextToPatches
 from seqloom.runs.capabilities import Captions
-from seqloom.training import read_metrics
+from seqloom.training import Reporter, read_metrics
 
 MODEL = {
     "kind": "text-to-patches",
@@ -45,6 +45,17 @@ def trained(shades: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainedTe
     found = seqloom.train(config(shades), out=tmp_path_factory.mktemp("runs") / "shades")
     assert isinstance(found, TrainedTextToPatches)
     return found
+
+
+def test_it_says_that_it_learns_a_codebook(shades: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Heard(Reporter):
+        def say(self, message: str) -> None:
+            said.append(message)
+
+    seqloom.train(config(shades, steps=1), out=tmp_path / "run", reporter=Heard(), report=False)
+    assert said[0] == "learning a codebook of 6 patches"
 
 
 def test_it_learns_to_draw_what_is_said(trained: TrainedTextToPatches) -> None:
@@ -131,7 +142,7 @@ def test_a_resumed_run_ends_where_an_unbroken_one_does(
     trained: TrainedTextToPatches, shades: Path, tmp_path: Path, no_reports: None
 ) -> None:
     seqloom.train(config(shades, steps=30), out=tmp_path / "run")
-    resumed = seqloom.train("text-to-image-patches", ["training.steps=90"], out=tmp_path / "run", resume=True)
+    resumed = seqloom.train("", ["training.steps=90"], out=tmp_path / "run", resume=True)
     assert torch.equal(resumed.codebook.codes, trained.codebook.codes)
     for whole, part in zip(trained.model.parameters(), resumed.model.parameters(), strict=True):
         np.testing.assert_array_equal(whole.detach().numpy(), part.detach().numpy())

@@ -53,7 +53,7 @@ class Heard(Silent):
 
     @property
     def last(self) -> str:
-        return self.lines[-1]
+        return [line for line in self.lines if not line.startswith("writing ")][-1]
 
 
 def rates(folder: Path) -> list[float]:

@@ -18,7 +18,6 @@ Misnamed = Annotated[
 ]
 """What other programs call it: accepted for the sake of the answer."""
 
-DATA_ENDINGS = (".txt", ".tsv", ".jsonl", ".json", ".csv", ".md", ".text", ".idx", ".idx3", "-ubyte")
 CONFIG_ENDINGS = (".yaml", ".yml")
 NOUNS = {"text": ("a text", "lstm"), "pairs": ("a corpus of pairs", "translate"), "images": ("a set of images", "vae")}
 """What data is, and the preset to think of first."""
@@ -32,14 +31,14 @@ def is_data(name: str) -> bool:
     if name in preset_names():
         return False
     if Path(name).is_file():
-        return name.lower().removesuffix(".gz").endswith(DATA_ENDINGS)
+        return not name.lower().endswith(CONFIG_ENDINGS)
     files = name.split(",")
     return (len(files) > 1 and all(Path(file).is_file() for file in files)) or name.partition(":")[0] in [
         corpus.name for corpus in bundled()
     ]
 
 
-def one_model(names: list[str], misnamed: str | None) -> str:
+def one_model(names: list[str], data: str | None, misnamed: str | None) -> str:
     """The model that `train` is to train: the one name that is given; anything else is answered with what was meant."""
     from seqloom.errors import UserError
 
@@ -49,6 +48,12 @@ def one_model(names: list[str], misnamed: str | None) -> str:
         if misnamed.lower().endswith(CONFIG_ENDINGS):
             raise UserError(f"a configuration needs no option: {_command('train', misnamed)}")
         files = [misnamed]
+    given = files if data is None else [data, *files]
+    if files and len(given) > 1:
+        raise UserError(
+            f"two aligned files are joined by a comma: --data {shlex.quote(','.join(given))}; several texts stand in "
+            f"brackets: --data {shlex.quote('[' + ', '.join(given) + ']')}"
+        )
     if files:
         from seqloom.data.corpora import data_kind
 

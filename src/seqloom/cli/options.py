@@ -29,11 +29,23 @@ if TYPE_CHECKING:
     from seqloom.runs.capabilities import Capability, ReadsImages
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", autocompletion=completion.runs)]
+
+
+def settings(values: list[str]) -> list[str]:
+    """What --set was given, each with a key and a value: one without is told before anything else."""
+    if not values:
+        return values
+    from seqloom.config.loading import split_setting
+
+    return ["=".join(split_setting(value)) for value in values]
+
+
 Settings = Annotated[
     list[str],
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
+        callback=settings,
         help="Change any key of the configuration.",
         autocompletion=completion.settings,
     ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +17,7 @@ from typer.core import TyperGroup
 from seqloom.errors import UserError
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # of click, or of the copy of it that typer carries
+PICTURES = (".png", ".jpg", ".jpeg", ".idx", ".idx3")  # endings
 Plugins = Annotated[
     list[str],
     typer.Option(
@@ -53,7 +56,7 @@ def _told_as_ours(verb: str) -> Iterator[None]:
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group of verbs alone: its help is the answer
             raise
-        said = _as_setting(error) or error.format_message().rstrip(".")
+        said = _as_setting(error) or _as_option(error) or error.format_message().rstrip(".")
         said = re.sub(r"\.\s+Choose from:\s*", ": one of ", said)
         said = re.sub(r"\.? (Did you mean.*\?)$", r" (\1)", said)
         said = re.sub(r"^Invalid value for '(.+?)': (Value error, )?", r"\1: ", said)
@@ -70,6 +73,21 @@ def _as_setting(error: Any) -> str | None:
 
     keys = [key for key in known_keys({}) if key.rpartition(".")[2] == name.lstrip("-").replace("-", "_")]
     return f"no such option: {name} (did you mean --set {keys[0]}=...?)" if keys else None
+
+
+def _as_option(error: Any) -> str | None:
+    """For an argument too many: the option that such a thing is given by."""
+    extra = re.match(r"Got unexpected extra argument\S* \((.+)\)$", error.format_message(), re.DOTALL)
+    if not extra or not error.ctx:
+        return None
+    given, wanted = extra[1], ["--prompt"]
+    with suppress(OSError):  # a text may be longer than any name of a file
+        if Path(given).exists():
+            images = Path(given).is_dir() or given.lower().endswith(PICTURES)
+            wanted = ["--image" if images else "--input", "--source", "--data"]
+    known = {name for parameter in error.ctx.command.params for name in parameter.opts}
+    option = next((name for name in wanted if name in known), None)
+    return option and f"{extra[0]} (did you mean {shlex.join([option, given])}?)"
 
 
 def with_plugins(verb: Callable[..., Any]) -> Callable[..., Any]:

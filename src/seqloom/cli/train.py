@@ -56,7 +56,7 @@ def train(
     named = sources or []
     if resume and out is None and named and Path(named[0]).is_dir():  # the run, where a model might stand
         out, named = Path(named[0]), named[1:]
-    source = "" if resume and not named and misnamed is None else one_model(named, misnamed)
+    source = "" if resume and not named and misnamed is None else one_model(named, data, misnamed)
     model = train_run(source, with_data(data, settings, source), out, resume, reporter(), report)
     if not first_process():
         return

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
 from yaml.resolver import Resolver
 
 from seqloom.errors import shown
@@ -32,9 +33,22 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a document. Every mistake in it is a `yaml.YAMLError`."""
+    """The value of a document. Every mistake in it is a `yaml.YAMLError` of one line: where it is, and what."""
     if len(text) > LARGEST:
         raise yaml.YAMLError(f"it has more than {LARGEST:,} characters")
+    try:
+        return _value(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise yaml.YAMLError(f"{where}{error.problem}") from None
+    except ReaderError as error:
+        raise yaml.YAMLError(f"character {error.position + 1:,} is none that may stand in a text") from None
+    except RecursionError:
+        raise yaml.YAMLError("its lists or mappings are nested too deeply") from None
+
+
+def _value(text: str) -> Any:
     loader = _Loader(text)
     try:
         root = loader.get_single_node()
@@ -42,8 +56,6 @@ def parse_yaml(text: str) -> Any:
             return None
         _check(loader, root)
         return loader.construct_document(root)
-    except RecursionError:
-        raise yaml.YAMLError("its lists or mappings are nested too deeply") from None
     finally:
         loader.dispose()
 

@@ -6,8 +6,10 @@ They are listed in `bundled/corpora.yaml`. Sources, licences and what was done t
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -105,10 +107,11 @@ def check_lasting(path: Path) -> None:
         raise DataError(f"{path} is a pipe or a device, and data is read more than once: write it to a file first")
 
 
-def resolve(spec: str) -> Path:
+def resolve(spec: str, kind: str = "") -> Path:
     """A file from what a user wrote: a path, or the name of a bundled corpus, with a part if not its first.
 
-    `mine.txt`, `shakespeare`, `tatoeba-en-zh:valid`. A file of the user's wins over a corpus of the same name.
+    `mine.txt`, `shakespeare`, `tatoeba-en-zh:valid`. A file of the user's wins over a corpus of the same name. An error
+    names the corpora of the kind that is wanted, if only one is.
     """
     path = Path(spec)
     if path.is_file():
@@ -121,7 +124,15 @@ def resolve(spec: str) -> Path:
         several = f", or several: --set 'data.train=[{texts[0]}, {texts[1]}]'" if len(texts) > 1 else ""
         raise DataError(f"{spec} is a folder; name a file in it{several}")
     check_lasting(path)
-    raise missing(spec, f"no such file, and no bundled corpus of that name{did_you_mean(name, _by_name())}")
+    files = [file.strip() for file in spec.split(",")]
+    if kind == "text" and len(files) > 1 and all(Path(file).is_file() for file in files):
+        both = shlex.quote(f"[{', '.join(files)}]")
+        raise DataError(f"{spec} are pairs, for models such as translate; to learn from both as texts: --data {both}")
+    beside = {each.name: str(each) for each in path.parent.glob("*")}
+    known = [corpus.name for corpus in bundled() if kind in ("", corpus.kind)]
+    close = get_close_matches(Path(name).name, [*beside, *known], n=1, cutoff=0.75)
+    meant = f" (did you mean {beside.get(close[0], close[0])!r}?)" if close else did_you_mean(name, known)
+    raise missing(spec, f"no such file, and no bundled corpus of that name{meant}")
 
 
 def missing(spec: str, otherwise: str) -> DataError:

@@ -30,7 +30,7 @@ class Corpus:
     @classmethod
     def open(cls, names: str | list[str], unit: Unit | Literal["auto"] = "auto", field: str = "text") -> Corpus:
         """Files by path, or a bundled corpus by name; `auto` is the unit that suits them (`natural_unit`)."""
-        paths = tuple(resolve(name) for name in ([names] if isinstance(names, str) else names))
+        paths = tuple(resolve(name, "text") for name in ([names] if isinstance(names, str) else names))
         if not paths:
             raise DataError("no files given: name at least one")
         return cls(paths, natural_unit(paths) if unit == "auto" else unit, field)

@@ -115,7 +115,7 @@ def load_images(source: str | Path) -> ImageSet:
         return _read_folder(path)
     if path.is_file():
         return _read_file(path)
-    file = resolve(str(source))
+    file = resolve(str(source), "images")
     corpus = find(str(source).partition(":")[0])
     if corpus.kind != "images":
         raise DataError(f"bundled corpus {corpus.name!r} holds {corpus.kind}, not images")

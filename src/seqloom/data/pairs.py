@@ -273,7 +273,7 @@ def _paths(name: str) -> tuple[Path, ...]:
     pieces = [name] if Path(name).is_file() else [piece.strip() for piece in name.split(",")]
     if not all(pieces):
         raise DataError(f"{name!r} lacks the name of a file: write aligned files as F.src,F.tgt")
-    paths = tuple(map(resolve, pieces))
+    paths = tuple(resolve(piece, "pairs") for piece in pieces)
     for corpus in bundled():
         named = any(corpus.path(part) in paths for part in corpus.files)
         if named and corpus.kind != "pairs" and not _has_fields(corpus):

@@ -102,6 +102,9 @@ class Mixture(ImageKind[ImageAssets, TrainedMixture]):
                         if interrupts.number is not None:
                             message = f"stopped in round {entry['step']} of EM: nothing was written"
                             raise Interrupted(message, interrupts.number)
+                rounds = len(entries)
+                early = rounds < config.model.iterations
+                reporter.say(f"done: converged at step {rounds}" if early else f"done: all {rounds} steps")
             finally:
                 reporter.stop()
             return Computed(saving(model), entries)

@@ -28,7 +28,7 @@ from seqloom.runs.capabilities import HasNgrams
 from seqloom.runs.contests import TextContest
 from seqloom.runs.folder import RunFolder
 from seqloom.runs.kind import Kind, Report, Work
-from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, text_report
+from seqloom.runs.language_model import TextAssets, TrainedLanguageModel, listed, text_report
 from seqloom.runs.scores import Score
 from seqloom.runs.stages import Computation, Computed, Stopwatch
 from seqloom.text.special import BOS
@@ -65,11 +65,11 @@ class TrainedNgram(TrainedLanguageModel, HasNgrams):
         return "each unit by itself" + ("; scores, not probabilities" if self.model.missing else "")
 
     def score(self, texts: str | Sequence[str], bos: bool = True, eos: bool = True) -> list[Score]:
-        single = isinstance(texts, str) or len(texts) == 1
-        lines = self._line_scorer() if single and bos and eos else None
+        texts = listed(texts)
+        lines = self._line_scorer() if len(texts) == 1 and bos and eos else None
         if lines is None:
             return super().score(texts, bos, eos)
-        return [Score(*lines.score(texts if isinstance(texts, str) else texts[0]))]
+        return [Score(*lines.score(texts[0]))]
 
     def log_prob(self, texts: str | Sequence[str]) -> list[float]:
         lines = self._lines

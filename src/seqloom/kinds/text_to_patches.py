@@ -31,6 +31,7 @@ from seqloom.errors import CheckpointError, DataError
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.models.text_to_patches import TextToPatches
 from seqloom.nn.output.noise import unigram_noise
+from seqloom.progress import remark
 from seqloom.runs.assets import FORMATS, Assets, Format, save_named
 from seqloom.runs.capabilities import Pixels
 from seqloom.runs.conditional_model import validated
@@ -194,6 +195,7 @@ class TextToPatchesKind(Kind[Pairs, TextToPatchesAssets, TrainedTextToPatches]):
         materials = prepare_captions(config, kept.tokenizer if kept else None)
         if kept is None:
             part: TextToPatchesConfig = config.model
+            remark(f"learning a codebook of {part.codes:,} patches")
             codebook = Codebook.learned(materials.train.images, part.patch, part.codes, config.seed)
             kept = TextToPatchesAssets(materials.tokenizer, codebook)
         return Split(as_pairs(materials.train, kept.codebook), as_pairs(materials.valid, kept.codebook)), kept

@@ -45,20 +45,20 @@ def spread(deviation: float, decimals: int) -> str:
     return text if text.strip("0.") or not deviation else significant(float(f"{deviation:.0e}"), 1)
 
 
-def compact(value: float) -> str:
-    """A short form for ticks and labels: 0.5, 950, 1.2k, 34M, 10⁻⁸."""
+def compact(value: float, digits: int = 3) -> str:
+    """A short form for ticks and labels, with so many significant digits at most: 0.5, 950, 1.2k, 34M, 10⁻⁸."""
     if not math.isfinite(value):
         return _not_finite(value)
     size = abs(value)
     if size and (size < 1e-4 or size >= 1e12):
         exponent = math.floor(math.log10(size) + 1e-9)
-        factor = f"{value / 10.0**exponent:.3g}"
+        factor = f"{value / 10.0**exponent:.{digits}g}"
         power = "10" + str(exponent).translate(SUPERSCRIPTS)
         return power if factor == "1" else f"{factor}·{power}"
     for step, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if size >= step * 0.9995:
-            return f"{value / step:.3g}{letter}"
-    return f"{value:.3g}"
+        if size >= step * (1 - 0.5 / 10**digits):
+            return f"{value / step:.{digits}g}{letter}"
+    return f"{value:.{digits}g}"
 
 
 def duration(seconds: float) -> str:

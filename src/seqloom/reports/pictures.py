@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from seqloom.errors import UserError
 from seqloom.files import atomic_file
 from seqloom.reports.html import Markup, element
 
@@ -43,9 +44,12 @@ def enlarged(picture: Image.Image, width: int) -> Image.Image:
 
 
 def save_sheet(images: Pixels, out: Path, columns: int | None = None) -> None:
-    """Write a sheet as a file that appears whole: .png, or whatever else Pillow knows by the name's ending."""
+    """Write a sheet as a file that appears whole: .png, or whatever else Pillow writes by the name's ending."""
+    format = Image.registered_extensions().get(out.suffix.lower()) if out.suffix else "PNG"
+    if format not in Image.SAVE:
+        raise UserError(f"cannot draw into {out}: the name must end in one of .png, .jpg, .webp, .gif")
     with atomic_file(out) as temporary, open(temporary, "wb") as file:
-        sheet(images, columns).save(file, format=Image.registered_extensions().get(out.suffix.lower(), "PNG"))
+        sheet(images, columns).save(file, format=format)
 
 
 def inline_picture(picture: Image.Image, said: str) -> Markup:

@@ -9,7 +9,7 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -101,10 +101,19 @@ def scale_ticks(axes: Axes, log_x: bool = False, log_y: bool = False, most_x: in
         low, high = sorted(axis.get_view_interval())
         if logarithmic and high / low > 2.5:
             axis.set_major_locator(FixedLocator(round_numbers(low, high, most)))
+            digits = 3
         else:
-            axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+            locator = MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
+            axis.set_major_locator(locator)
+            digits = _digits(locator.tick_values(low, high))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _, digits=digits: compact(value, digits)))
+
+
+def _digits(ticks: Sequence[float]) -> int:
+    """How many significant digits tell such ticks apart; the distance between two of them has two at most."""
+    distance, largest = ticks[1] - ticks[0], max(map(abs, ticks))
+    return max(3, math.floor(math.log10(largest)) - math.floor(math.log10(distance)) + 2)
 
 
 def round_numbers(low: float, high: float, most: int = 8) -> list[float]:

@@ -18,7 +18,7 @@ from seqloom.models.seq2seq import Source
 from seqloom.reports.html import Markup
 from seqloom.runs.capabilities import Captions, Draws, DrawsTexts, Pixels
 from seqloom.runs.trained import Trained
-from seqloom.text.special import UNK
+from seqloom.text.special import SPECIALS, UNK
 from seqloom.text.tokenizer import Tokenizer
 
 MEASURED = 200  # held-out images of the report's figures; `evaluate` takes them all
@@ -57,7 +57,8 @@ class TrainedPainter(Trained, Draws, DrawsTexts):
                 raise DataError("an empty text says nothing: what shall be drawn?")
             if UNK in ids:
                 word = self.tokenizer.pieces(text)[ids.index(UNK)]
-                known = self.tokenizer.tokens(range(self.tokenizer.size))
+                tokens = self.tokenizer.tokens(range(len(SPECIALS), self.tokenizer.size))
+                known = [token for token in tokens if any(map(str.isalnum, token))]
                 raise DataError(
                     f"{self.path} does not know the word {word!r} in {text!r}{did_you_mean(word, known)}: "
                     "it draws what the captions of its training told of"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ from seqloom.config.schema.data import TextData
 from seqloom.data.corpus import Corpus
 from seqloom.data.materials import held_out_text, open_text
 from seqloom.data.store import TokenStore
-from seqloom.errors import UserError
+from seqloom.errors import UserError, shown
 from seqloom.keywords import hinted
 from seqloom.metrics.corpus_scores import Scored
 from seqloom.metrics.likelihood import Likelihood, unit_likelihood
@@ -399,5 +399,9 @@ def reranked(prompts: Sequence[str], results: list[list[Text]], others: Sequence
 
 
 def listed(texts: str | Sequence[str]) -> Sequence[str]:
-    """One text as a list of one."""
-    return [texts] if isinstance(texts, str) else texts
+    """One text as a list of one; what is no text is refused."""
+    several = [texts] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
+    for each in several:
+        if not isinstance(each, str):
+            raise UserError(f"a text or a list of texts is wanted, and this is none: {shown(each)}")
+    return several

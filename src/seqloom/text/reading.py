@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ Unit = Literal["line", "paragraph", "file"]
 LONGEST = 1 << 30  # bytes of a line, characters of a unit: Wikipedia's first billion letters, on one line, are fewer
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_RATIO = 1032  # bytes that one byte of a gzip file can stand for, at most
+USUAL = "windows-1252"  # what a text that is not UTF-8 is most often; all that people write in latin1 is the same in it
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 BINARY = {  # how files begin that are taken for text now and then
     b"\x89PNG": "a PNG image",
@@ -199,13 +201,22 @@ def _decoded_lines(path: Path) -> Iterator[str]:
         except UnicodeDecodeError as error:
             if binary := _binary(begin, line):
                 raise DataError(f"{path} is binary ({binary}), not text: give a text file in UTF-8") from None
-            encoding = "utf-16" if number == 1 and line.startswith(UTF16_MARKS) else "latin1"
+            encoding = "utf-16" if number == 1 and line.startswith(UTF16_MARKS) else USUAL
             byte = f"byte 0x{line[error.start]:02x} at offset {error.start} of the line"
-            raise DataError(
-                f"{path}, line {number}: not UTF-8 ({byte}); "
-                f"convert the file from its encoding, e.g. iconv -f {encoding} -t utf-8"
-            ) from None
+            raise DataError(f"{path}, line {number}: not UTF-8 ({byte}); {conversion(path, encoding)}") from None
         yield text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+
+
+def conversion(path: str | Path, encoding: str = USUAL) -> str:
+    """What to do with a file that is not UTF-8."""
+    path = Path(path)
+    command = f"iconv -f {encoding} -t utf-8"
+    if path.is_file():
+        packed = path.suffix.lower() == ".gz"
+        plain = path.with_suffix("") if packed else path
+        source, target = (shlex.quote(str(each)) for each in (path, plain.with_stem(f"{plain.stem}-utf8")))
+        command = (f"gunzip -c {source} | {command}" if packed else f"{command} {source}") + f" > {target}"
+    return f"convert it from its encoding, e.g. {command}"
 
 
 def _binary(begin: bytes, line: bytes) -> str | None:

@@ -8,6 +8,7 @@ checkpoints/step-00000400/
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +114,13 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     try:
         weights = load_file(path)
     except FileNotFoundError as error:
-        raise CheckpointError(f"{path} does not exist: has the training of this run finished a validation?") from error
+        if path.name != WEIGHTS:
+            raise CheckpointError(f"{path} is missing: bring it back from a copy, or train again") from error
+        run = path.parent
+        raise CheckpointError(
+            f"{run} has no weights yet, for it made no validation: if it stopped, go on with "
+            f"{shlex.join(['seqloom', 'train', '--resume', '--out', str(run)])}"
+        ) from error
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} is damaged ({error}); train again, or copy it from a checkpoint") from error
     for name, tensor in weights.items():

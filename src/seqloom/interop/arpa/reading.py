@@ -13,6 +13,7 @@ from seqloom.interop.arpa.reader import ArpaReader, Block, Parse
 from seqloom.interop.arpa.tree import build_model
 from seqloom.models.ngram.model import NgramModel
 from seqloom.models.ngram.trie import LARGE
+from seqloom.text.reading import conversion
 from seqloom.text.special import BOS, SPECIALS, UNK
 from seqloom.text.vocabulary import Vocabulary
 from seqloom.text.words import WhitespaceTokenizer
@@ -60,8 +61,7 @@ def _ids(reader: ArpaReader, unigrams: list[Block]) -> dict[bytes, int]:
         try:
             word.decode()
         except UnicodeDecodeError:
-            message = "the word is not UTF-8; convert the file from its encoding, e.g. iconv -f latin1 -t utf-8"
-            raise reader.error(message, number) from None
+            raise reader.error(f"the word is not UTF-8; {conversion(reader.path)}", number) from None
         if word in named:
             ids[word] = named[word]
         else:

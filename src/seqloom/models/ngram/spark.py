@@ -31,7 +31,7 @@ from seqloom.models.ngram.counting import Counts, counts_of_windows, sorted_wind
 from seqloom.text.characters import CharacterTokenizer
 from seqloom.text.chunks import in_chunks
 from seqloom.text.kinds import KINDS, train_tokenizer
-from seqloom.text.reading import read_lines
+from seqloom.text.reading import conversion, read_lines
 from seqloom.text.special import EOS, SPECIALS
 from seqloom.text.tokenizer import Tokenizer, VocabularyTokenizer
 from seqloom.text.words import WhitespaceTokenizer, WordTokenizer
@@ -249,10 +249,7 @@ class SparkText:
         address = row[0] if row else ", ".join(self.paths)
         if address.startswith("file:"):
             deque(read_lines(Path(unquote(urlsplit(address).path))), maxlen=0)  # its error names the line and the byte
-        raise DataError(
-            f"{address}: not UTF-8; convert the file from its encoding, e.g. iconv -f latin1 -t utf-8 "
-            "(and the name of a gzipped file must end in .gz)"
-        )
+        raise DataError(f"{address}: not UTF-8; {conversion(address)} (and the name of a gzipped file must end in .gz)")
 
 
 def _plain(address: str) -> str:

@@ -106,6 +106,10 @@ class Captions(Capability):
     ) -> list[list[Any]]:
         """For each image `n_best` captions, best first."""
 
+    @abstractmethod
+    def caption(self, images: Any, **options: Any) -> list[str]:
+        """The best caption of each image, as text."""
+
 
 class Scores(Capability):
     """Gives texts a log-probability."""
