@@ -280,7 +280,7 @@ def test_units_are_batched_with_inputs_shifted_by_one() -> None:
         ("objective.warm_up=1.5", r"objective\.warm_up"),
         ("objective.free_bits=-1", r"objective\.free_bits"),
         ("objective.word_dropout=1.5", r"objective\.word_dropout"),
-        ("objective.word_drop=0.5", r"unknown key 'objective\.word_drop' \(did you mean 'word_dropout'"),
+        ("objective.word_drop=0.5", r"unknown key 'objective\.word_drop' \(did you mean 'objective.word_dropout'"),
         ("model.output.kind=negative-sampling", "learns from few words"),
         ("data.kind=pairs", "learns from text: set data.kind=text"),
         ("data.kind=images", "learns from text: set data.kind=text"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
@@ -42,6 +41,7 @@ def interpolate(
     decoding = Decoding(strategy, beam, seed=seed)
     for step, sentence in enumerate(model.decoded(codes, decoding)):
         if json:
-            print_json({"t": step / (steps - 1), **asdict(sentence)})
+            found = {"text": sentence.text, "log_prob": sentence.log_prob, "tokens": sentence.tokens}
+            print_json({"t": step / (steps - 1), **found})
         else:
             typer.echo(sentence.text)
