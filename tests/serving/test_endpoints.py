@@ -225,6 +225,9 @@ def test_options_that_would_have_no_effect_are_refused_by_name(server: Serving) 
         refused = server.refusal(400, "/v1/generate", model="pairs-transformer", prompt="a b", **body)
         assert refused["param"] == field
         assert f"the strategy is {body['strategy']}" in refused["message"]
+    for field in ({"steps": 5}, {"way": "linear"}):
+        refused = server.refusal(400, "/v1/latent", model="vae", do="decode", codes=[[0.0]], **field)
+        assert "steps and way are of an interpolation" in refused["message"]
     both = {"model": "pairs-transformer", "prompt": "a b", "strategy": "beam", "tree": True}
     for field in ("attention", "replace_unknown"):
         assert field in server.refusal(400, "/v1/generate", **both, **{field: True})["message"]

@@ -72,6 +72,8 @@ class LatentRequest(Asked):
         given = self.codes if self.codes is not None else self.images
         if self.do == "interpolate" and (given is None or len(given) != 2 or (self.codes and self.images)):
             raise ValueError("interpolate takes two images, or two codes")
+        if self.do != "interpolate" and {"steps", "way"} & self.model_fields_set:
+            raise ValueError(f"steps and way are of an interpolation: {self.do} takes neither")
         return self
 
 
