@@ -125,11 +125,8 @@ class Collected(BaseModel):
 async def collected(job: Writing) -> list[Collected]:
     """All texts of a job, once they are there."""
     texts: list[list[Piece]] = [[] for _ in range(job.count)]
-    try:
-        async for piece in job.pieces():
-            texts[piece.number].append(piece)
-    finally:
-        job.left = True
+    async for piece in job.pieces():
+        texts[piece.number].append(piece)
     return [
         Collected(
             text="".join(piece.text for piece in pieces),

@@ -190,9 +190,11 @@ class Generation:
 
     def begin(self) -> Call | Writing:
         """Put what is needed into the queue."""
-        job: Call | Writing = self._writing()
-        if self.at_once or self.asked.tree:
-            job = Call(self._tree if self.asked.tree else self._outputs, self.house.settings.seconds)
+        if self.at_once:
+            found = self._tree if self.asked.tree else self._outputs
+            job: Call | Writing = Call(found, self.house.settings.seconds)
+        else:
+            job = self._writing()
         self.served.engine.ask(job)
         return job
 
