@@ -45,7 +45,8 @@ def asked(serving: Serving, path: str, **body: Any) -> Iterator[None]:
 
 @contextmanager
 def searching(serving: Serving) -> Iterator[None]:
-    """The engine is busy with a search, for as long as the block takes."""
+    """The engine is busy with this search alone, for as long as the block takes."""
+    until(lambda: serving.measure("seqloom_calls") == 0)
     with asked(serving, "/v1/generate", **SEARCH):
         until(lambda: serving.measure("seqloom_calls") == 1)
         yield
