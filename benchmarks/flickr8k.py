@@ -314,7 +314,8 @@ def _table(
                     before = [
                         cider.scores(results[row, seed][CONTINUED][strategy], references) for seed in range(seeds)
                     ]
-                    compared = paired_bootstrap(np.concatenate(before), np.concatenate(scores))
+                    joined = (np.concatenate(each) for each in (before, scores))
+                    compared = paired_bootstrap(*joined, trainings=len(before))
                     sure = f"{100 * compared.difference:+.1f}, p {compared.p:.3f}"
                 figures = [*bleus, [100 * float(each.mean()) for each in scores]]
                 lines.append([row, way, strategy, *map(_shown, figures), sure])

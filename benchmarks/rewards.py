@@ -249,23 +249,28 @@ def _table(
                 [text for seed in both for text in found[each, model, seed].outputs[strategy]]
                 for each in (CONTINUED, way)
             )
-            result = _sure(suite, before, now, references * len(both))
+            result = _sure(suite, before, now, references, len(both))
             cells.append(f"{100 * result.difference:+.2f}, p {result.p:.3f}")
         rows.append(cells)
     note = (
         f"{suite.figure} on the test set, mean ± deviation of {len(seeds)} seeds; beside it the difference from "
-        f"{CONTINUED}, all seeds together, and the share of resamples in which it is not above 0 (paired bootstrap)."
+        f"{CONTINUED}, all seeds together, and the share of resamples of the sentences in which it is not above 0 "
+        "(paired bootstrap)."
     )
     header = ["training", "greedy", "difference", "beam 5", "difference"]
     return Table(f"{model}", note, header, rows, words=1)
 
 
-def _sure(suite: Suite, before: list[str], now: list[str], references: list[list[str]]) -> PairedBootstrap:
+def _sure(
+    suite: Suite, before: list[str], now: list[str], references: list[list[str]], trainings: int
+) -> PairedBootstrap:
+    """The texts are those of several trainings, one after the other."""
     if suite.figure == "BLEU":
-        split = [scoring_tokens(several) for several in references]
-        return paired_bootstrap_bleu(scoring_tokens(before), scoring_tokens(now), split)
-    words = [[rouge_words(each) for each in several] for several in references]
-    return paired_bootstrap(*(rouge_l([rouge_words(text) for text in texts], words).f for texts in (before, now)))
+        split = [scoring_tokens(several) for several in references] * trainings
+        return paired_bootstrap_bleu(scoring_tokens(before), scoring_tokens(now), split, trainings=trainings)
+    words = [[rouge_words(each) for each in several] for several in references] * trainings
+    first, second = (rouge_l([rouge_words(text) for text in texts], words).f for texts in (before, now))
+    return paired_bootstrap(first, second, trainings=trainings)
 
 
 if __name__ == "__main__":

@@ -213,13 +213,13 @@ def _table(plan: Plan, found: dict[tuple[str, int], Result], seeds: list[int], r
             before, now = (
                 [text for seed in seeds for text in found[each, seed].outputs["beam"]] for each in (other, way)
             )
-            result = _sure(SUITE, before, now, references * len(seeds))
+            result = _sure(SUITE, before, now, references, len(seeds))
             cells.append(f"{100 * result.difference:+.2f}, p {result.p:.3f}")
         rows.append(cells)
     note = (
         f"ROUGE-L on the test set, beam 5, mean ± deviation of {len(seeds)} seeds; {plan.pretraining:g} minutes of "
         f"filling gaps, {plan.minutes:g} minutes of pairs. Beside it the difference from each training from nothing, "
-        "all seeds together, and the share of resamples in which it is not above 0 (paired bootstrap)."
+        "all seeds together, and the share of resamples of the sentences in which it is not above 0 (paired bootstrap)."
     )
     return Table("Filling gaps first", note, ["training", "ROUGE-L", "against as long", "against both"], rows, words=1)
 

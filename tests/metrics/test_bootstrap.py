@@ -82,6 +82,19 @@ def test_the_seed_decides():
     assert paired_bootstrap(*values, seed=1) != paired_bootstrap(*values, seed=2)
 
 
+def test_what_several_trainings_made_of_a_sentence_is_drawn_together():
+    """Trainings that all wrote the same say no more than one of them."""
+    first, second, references = systems(30)
+    once = paired_bootstrap_bleu(first, second, references)
+    assert paired_bootstrap_bleu(first * 3, second * 3, references * 3, trainings=3) == once
+    assert paired_bootstrap_bleu(first * 3, second * 3, references * 3).p < once.p
+    ours, theirs = (rouge_l(texts, references).f for texts in (first, second))
+    alone = paired_bootstrap((ours + theirs) / 2, theirs)
+    several = paired_bootstrap(np.concatenate([ours, theirs]), np.tile(theirs, 2), trainings=2)
+    assert several.p == alone.p
+    assert (several.low, several.high) == pytest.approx((alone.low, alone.high))
+
+
 def test_wrong_input_is_named():
     with pytest.raises(DataError, match="not on 2 and 3"):
         paired_bootstrap([0.1, 0.2], [0.1, 0.2, 0.3])
@@ -89,3 +102,5 @@ def test_wrong_input_is_named():
         paired_bootstrap([], [])
     with pytest.raises(ConfigError, match="resamples is 0"):
         paired_bootstrap([0.1], [0.2], resamples=0)
+    with pytest.raises(DataError, match="3 sentences are not those of 2 trainings"):
+        paired_bootstrap([0.1, 0.2, 0.3], [0.2, 0.3, 0.4], trainings=2)

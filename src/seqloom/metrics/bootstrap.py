@@ -1,4 +1,8 @@
-"""Is B better than A, or was it luck? Paired bootstrap resampling (Koehn 2004)."""
+"""Is B better than A, or was it luck? Paired bootstrap resampling (Koehn 2004).
+
+Several trainings of each system, with seeds of their own, are given one after the other: all sentences by the first,
+then all by the second. What they made of one sentence is no news of other sentences, so it is drawn together.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +36,12 @@ class PairedBootstrap:
     resamples: int
 
 
-def paired_bootstrap(first: ArrayLike, second: ArrayLike, resamples: int = 1000, seed: int = 0) -> PairedBootstrap:
+def paired_bootstrap(
+    first: ArrayLike, second: ArrayLike, resamples: int = 1000, seed: int = 0, trainings: int = 1
+) -> PairedBootstrap:
     """Compare two systems by a score that is a mean over sentences: sentence values of both, for the same sentences."""
     ours, theirs = (np.asarray(values, dtype=float).reshape(-1, 1) for values in (first, second))
-    return _compare(ours, theirs, lambda sums: sums[:, 0] / len(ours), resamples, seed)
+    return _compare(ours, theirs, lambda sums: sums[:, 0] / len(ours), resamples, seed, trainings)
 
 
 def paired_bootstrap_bleu(
@@ -44,9 +50,10 @@ def paired_bootstrap_bleu(
     references: Sequence[Sequence[Tokens]],
     resamples: int = 1000,
     seed: int = 0,
+    trainings: int = 1,
     **options: Unpack[BleuOptions],
 ) -> PairedBootstrap:
-    """Compare two systems by corpus BLEU: the hypotheses of both, and the references that they share."""
+    """Compare two systems by corpus BLEU: the hypotheses of both, and the references of each of them."""
     formula = BleuFormula(**options)
 
     def score(sums: NDArray[Any]) -> NDArray[np.float64]:
@@ -58,7 +65,7 @@ def paired_bootstrap_bleu(
         np.column_stack([each.hypothesis_lengths, each.reference_lengths, each.matches, each.totals]).astype(float)
         for each in counts
     )
-    return _compare(ours, theirs, score, resamples, seed)
+    return _compare(ours, theirs, score, resamples, seed, trainings)
 
 
 def _compare(
@@ -67,9 +74,10 @@ def _compare(
     score: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     resamples: int,
     seed: int,
+    trainings: int,
 ) -> PairedBootstrap:
-    """`score` takes the sums of rows, one row per sentence. Every resample draws as many sentences as there are, with
-    replacement, the same ones for both systems.
+    """`score` takes the sums of rows, one row per sentence and training. Every resample draws as many sentences as
+    there are, with replacement, the same ones for both systems.
     """
     if len(first) != len(second):
         raise DataError(f"the systems must be scored on the same sentences, not on {len(first):,} and {len(second):,}")
@@ -77,8 +85,12 @@ def _compare(
         raise DataError("there are no sentences to compare")
     if resamples < 1:
         raise ConfigError(f"resamples is {resamples}: at least one is needed, 1,000 are usual")
+    if trainings < 1:
+        raise ConfigError(f"trainings is {trainings}: at least one is needed")
+    if len(first) % trainings:
+        raise DataError(f"{len(first):,} sentences are not those of {trainings} trainings: every one has as many")
     generator = np.random.default_rng(seed)
-    both = np.hstack([first, second])
+    both = np.hstack([first, second]).reshape(trainings, len(first) // trainings, -1).sum(0)
     sums = np.empty((resamples, both.shape[1]))
     for resample in sums:
         drawn = generator.integers(len(both), size=len(both))
