@@ -214,6 +214,15 @@ def test_what_is_not_supported_is_refused_by_name(server: Serving) -> None:
         assert field in refused["message"]
 
 
+def test_null_is_as_if_left_out(server: Serving) -> None:
+    """OpenAI's requests allow it for every field that need not be there."""
+    asked = {"model": "transformer", "prompt": "the cat", "max_tokens": 3}
+    names = ("n", "seed", "stop", "stream", "echo", "presence_penalty", "logit_bias", "best_of", "temperature", "user")
+    choices = server.answer("/v1/completions", **asked, **dict.fromkeys(names))["choices"]
+    assert choices == server.answer("/v1/completions", **asked)["choices"]
+    assert "missing" in server.refusal(400, "/v1/chat/completions", model="talker", messages=None)["message"]
+
+
 def test_options_that_would_have_no_effect_are_refused_by_name(server: Serving) -> None:
     for field, body in (
         ("temperature", {"strategy": "beam", "temperature": 0.5}),

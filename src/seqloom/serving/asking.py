@@ -28,7 +28,8 @@ Seed = Annotated[int, Field(ge=0, le=10**15, description="Another seed, another 
 
 
 class Asked(BaseModel):
-    """A request. A field that it does not know is refused by its name."""
+    """A request. A field that it does not know is refused by its name; one that is `null` is as if left out, as
+    OpenAI's clients mean it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -43,6 +44,11 @@ class Asked(BaseModel):
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
         return data
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 
 class House:

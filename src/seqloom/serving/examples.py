@@ -31,7 +31,7 @@ from seqloom.errors import SeqloomError
 from seqloom.reports.word_places import frequent
 from seqloom.runs import capabilities as runs
 from seqloom.serving.asking import Answer, House, Name
-from seqloom.serving.images import png
+from seqloom.serving.images import pngs
 from seqloom.serving.models import Served
 from seqloom.text.lines import columns
 from seqloom.text.special import SPECIALS
@@ -102,10 +102,10 @@ def images_of(run: Any, n: int) -> dict[str, Any]:
         if run.config.data.features is not None:
             return {}
         few = captioned.chosen(np.arange(min(n, len(captioned))))
-        return {"images": [png(each) for each in few.images], "labels": [several[0] for several in few.captions]}
+        return {"images": pngs(few.images), "labels": [several[0] for several in few.captions]}
     held_out = run.held_out().first(n)
     labels = [held_out.label(number) for number in range(len(held_out))]
-    return {"images": [png(each) for each in held_out.images], "labels": [each for each in labels if each is not None]}
+    return {"images": pngs(held_out.images), "labels": [each for each in labels if each is not None]}
 
 
 # -------------------------------------------------------------------------------------------------------------- texts

@@ -89,8 +89,8 @@ def router(house: House) -> APIRouter:
         if asked.label is not None and not isinstance(run, runs.DrawsClasses):
             raise ApiError(400, "label: this model draws no classes that are asked for", "label")
         options = {} if asked.label is None else {"labels": asked.label}
-        work = served.engine.call(lambda: run.sample(asked.n, asked.seed, **options), house.settings.seconds)
-        return Answer({"model": served.name, "images": [png(each) for each in await unless_left(request, work)]})
+        work = served.engine.call(lambda: pngs(run.sample(asked.n, asked.seed, **options)), house.settings.seconds)
+        return Answer({"model": served.name, "images": await unless_left(request, work)})
 
     @routes.post("/v1/draw", response_class=Answer, summary="Images of what texts say")
     async def draw(asked: DrawRequest, request: Request) -> Response:
@@ -100,9 +100,9 @@ def router(house: House) -> APIRouter:
         house.check_texts(len(texts) * asked.n, "texts")
         house.check_input(served, texts, "texts")
         work = served.engine.call(
-            lambda: run.draw(texts, asked.seed, asked.n, asked.temperature), house.settings.seconds
+            lambda: pngs(run.draw(texts, asked.seed, asked.n, asked.temperature)), house.settings.seconds
         )
-        return Answer({"model": served.name, "images": [png(each) for each in await unless_left(request, work)]})
+        return Answer({"model": served.name, "images": await unless_left(request, work)})
 
     @routes.post("/v1/caption", response_class=Answer, summary="What is on images")
     async def caption(asked: CaptionRequest, request: Request) -> Response:
@@ -147,7 +147,7 @@ def latent_answer(run: Any, asked: LatentRequest, pictures: list[Any]) -> dict[s
     if asked.do == "interpolate":
         start, end = (torch.from_numpy(code[None]) for code in codes)
         codes = path_between(asked.way, start, end, asked.steps).flatten(0, 1).numpy()
-    return {"codes": codes.tolist(), "images": [png(image) for image in run.decode(codes)]}
+    return {"codes": codes.tolist(), "images": pngs(run.decode(codes))}
 
 
 def checked_codes(run: Any, codes: list[list[float]]) -> Any:
@@ -161,6 +161,11 @@ def checked_codes(run: Any, codes: list[list[float]]) -> Any:
 def _pixels(shape: tuple[int, int, int]) -> tuple[int, ...]:
     channels, height, width = shape
     return (height, width) if channels == 1 else (height, width, 3)
+
+
+def pngs(images: Iterable[Any]) -> list[str]:
+    """Images as PNG in base64. It takes time: call it in a thread."""
+    return [png(pixels) for pixels in images]
 
 
 def png(pixels: Any) -> str:

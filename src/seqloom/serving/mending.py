@@ -12,7 +12,7 @@ from pydantic import Field
 
 from seqloom.runs import capabilities as runs
 from seqloom.serving.asking import Answer, Asked, House, Name, Seed, unless_left
-from seqloom.serving.images import Count, pictures, png
+from seqloom.serving.images import Count, pictures, pngs
 from seqloom.serving.models import Served
 
 SHOWN = 8  # held-out images, unless it is said how many
@@ -89,9 +89,9 @@ def denoised(run: Any, images: Any, asked: DenoiseRequest) -> dict[str, Any]:
 
     noisy = run.corrupted(images, asked.seed) if asked.corrupt else None
     return {
-        "given": [png(each) for each in images.images],
-        "corrupted": None if noisy is None else [png(each) for each in as_pixels(noisy)],
-        "images": [png(each) for each in run.denoise(images if noisy is None else noisy)],
+        "given": pngs(images.images),
+        "corrupted": None if noisy is None else pngs(as_pixels(noisy)),
+        "images": pngs(run.denoise(images if noisy is None else noisy)),
     }
 
 
@@ -99,6 +99,6 @@ def completed(run: Any, images: Any, asked: CompleteRequest) -> dict[str, Any]:
     """What `seqloom images complete` draws, and its figures."""
     found = run.complete(images, str(asked.keep), asked.sweeps, asked.seed)
     rows = np.split(run.completion_rows(found, len(images)), 4)
-    given, likely, best, true = ([png(each) for each in row] for row in rows)
+    given, likely, best, true = map(pngs, rows)
     figures = {name: figure.value for name, figure in found.figures.items()}
     return {"given": given, "images": likely, "most_probable": best, "true": true, "figures": figures}
