@@ -92,11 +92,12 @@ def test_what_died_as_it_began_begins_anew(made: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_configuration_of_something_else_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("mine: true\n")
-    with pytest.raises(UserError, match=r"config\.yaml is there already, and of no run"):
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "report.html"])
+def test_a_file_of_something_else_is_not_overwritten(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine: true\n")
+    with pytest.raises(UserError, match=f"{name} is there already, and of no run"):
         seqloom.train("ngram", out=tmp_path)
-    assert (tmp_path / "config.yaml").read_text() == "mine: true\n"
+    assert (tmp_path / name).read_text() == "mine: true\n"
 
 
 def test_interrupting_adds_no_checkpoint_to_the_average(made: Path, tmp_path: Path, monkeypatch: Any) -> None:

@@ -21,6 +21,7 @@ from seqloom.reports.pictures import inline_sheet
 from seqloom.reports.plots import learning_curves
 from seqloom.reports.style import svg
 from seqloom.reports.tradeoff import quality_against_cost
+from seqloom.training.places import REPORT
 from seqloom.version import __version__
 
 
@@ -53,7 +54,7 @@ def _name(rung: Rung, folder: Path) -> tuple[str, str]:
 
 def _linked(text: str, rung: Rung, folder: Path) -> str:
     """Text that leads to the page of a run, if it has one; the two folders may be moved together."""
-    page = Path(rung.folder) / "report.html"
+    page = Path(rung.folder) / REPORT
     return html.link(text, quote(Path(os.path.relpath(page, folder)).as_posix())) if page.is_file() else text
 
 

@@ -27,6 +27,7 @@ from seqloom.runs.kind import kind_named
 from seqloom.runs.timetable import Timetable, foreseen
 from seqloom.runs.trained import Trained
 from seqloom.training import Processes, Reporter, Silent
+from seqloom.training.places import REPORT
 
 QUICK = ("average", "ngram", "feedforward", "rnn", "lstm", "gru", "transformer")
 
@@ -96,7 +97,7 @@ def compare(
             if processes.main:
                 from seqloom.reports.ladder_page import write_ladder_page  # draws: matplotlib takes a second
 
-                write_ladder_page(ladder, out / "report.html")
+                write_ladder_page(ladder, out / REPORT)
     finally:
         processes.leave()
     return ladder
@@ -289,6 +290,6 @@ def _runs(
         own = main and not given
         with locked(path) if own else nullcontext():  # by nobody else; what one that was killed here left is cleared
             trained = load(path, config.training.device)
-            if own and not (path / "report.html").is_file():
+            if own and not (path / REPORT).is_file():
                 engine.write_report(trained)
         yield name, trained

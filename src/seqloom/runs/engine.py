@@ -26,7 +26,7 @@ from seqloom.runs.stages import Stage
 from seqloom.runs.trained import Trained
 from seqloom.training import Interrupted, Journal, Processes, Reporter, Silent, read_metrics
 from seqloom.training.journal import METRICS, SAMPLES
-from seqloom.training.places import CHECKPOINTS, checkpoints_in, step_of
+from seqloom.training.places import CHECKPOINTS, REPORT, checkpoints_in, step_of
 
 Source = str | Path | Mapping[str, Any] | RunConfig
 """A preset, a YAML file, a mapping, or a configuration that was checked already."""
@@ -327,7 +327,7 @@ def write_report(trained: Trained) -> Path:
     """Write `report.html` of a run; gives its path."""
     from seqloom.reports.run_report import training_section, write_run_report  # draws: matplotlib takes a second
 
-    page = trained.path / "report.html"
+    page = trained.path / REPORT
     shown = kind_named(trained.kind).report(trained)
     write_run_report(
         page,

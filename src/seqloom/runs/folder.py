@@ -33,7 +33,8 @@ from seqloom.config.schema.admission import admitted, known_kinds
 from seqloom.data.places import Names, depends_on_place, found, is_here, located, named, renamed
 from seqloom.errors import CheckpointError, UserError
 from seqloom.files import atomic_folder, checksum, clear_unfinished, disk_errors, read_sealed, write_sealed
-from seqloom.training.places import CHECKPOINTS, WEIGHTS, checkpoints_in
+from seqloom.training.journal import METRICS, SAMPLES
+from seqloom.training.places import CHECKPOINTS, REPORT, WEIGHTS, checkpoints_in
 from seqloom.version import __version__
 
 LOCK = ".lock"
@@ -188,7 +189,8 @@ class RunFolder:
         if self.begun:
             raise UserError(f"{self.path} holds a run already: go on with --resume, or choose another --out")
         if not self.manifest_file.exists():
-            for file in (self.config_file, self.weights_file, self.assets, self.path / CHECKPOINTS):
+            names = (METRICS, SAMPLES, CHECKPOINTS, REPORT)
+            for file in (self.config_file, self.weights_file, self.assets, *(self.path / name for name in names)):
                 if file.exists():
                     raise UserError(f"{file} is there already, and of no run that is whole: choose another --out")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 WEIGHTS = "model.safetensors"
 CHECKPOINTS = "checkpoints"
+REPORT = "report.html"
 TRAINING = "training.safetensors"
 HEADER = "checkpoint.json"
 
