@@ -20,6 +20,7 @@ from seqloom.data.windows import random_windows
 from seqloom.decoding import Limits, Sampler, generate
 from seqloom.decoding.graphs import GraphSteps
 from seqloom.models.language import LanguageModel, build_language_model
+from seqloom.nn.linear import settle
 from seqloom.text.special import BOS, EOS, UNK
 from seqloom.training import MaximumLikelihood, Processes, Trainer
 
@@ -154,7 +155,7 @@ class Bench:
     @torch.no_grad()
     def step_growth(self, variant: Variant) -> float:
         """What a step costs at the far position, over what it costs at the near one."""
-        model = self._model(variant).to(self.device).eval()
+        model = settle(self._model(variant).to(self.device).eval())
         near, far = (self._step_at(model, position) for position in (self.sizes.near, self.sizes.far))
         rows = self.sizes.rows
         at_near, at_far = alternate([(near, rows), (far, rows)], self.effort, self.device)
@@ -196,10 +197,11 @@ def compile_parts(module: nn.Module) -> None:
 
 
 def endless(model: LanguageModel) -> LanguageModel:
-    """The model with `<eos>` made all but impossible: every sequence reaches the length limit."""
+    """The model as a run that was loaded has it, with `<eos>` made all but impossible: every sequence reaches the
+    length limit."""
     with torch.no_grad():
         model.output.get_parameter("bias")[EOS] = -1e4
-    return model.eval()
+    return settle(model.eval())
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import scipy.stats
 import torch
@@ -140,9 +141,31 @@ def test_temperature_zero_points_to_greedy() -> None:
 @pytest.mark.parametrize("asked", [True, False])
 def test_picking_without_waiting_is_choosing(top_k, top_p, asked, monkeypatch) -> None:
     """`asked` False: where a GPU could not find the largest without being waited for."""
-    monkeypatch.setattr(sampling, "asks_nothing", lambda values, count: asked)
     log_probs = torch.randn(200, 300, generator=torch.Generator().manual_seed(0)).mul(2).round().log_softmax(1)
     sequences, steps = torch.arange(200), torch.arange(200) % 9
     sampler = Sampler(0.8, top_k, top_p, seed=4)
-    numbers = uniforms(4, sequences, steps)
-    assert torch.equal(sampler.pick(log_probs, numbers), sampler.choose(log_probs, sequences, steps))
+    chosen = sampler.choose(log_probs, sequences, steps)
+    monkeypatch.setattr(sampling, "asks_nothing", lambda values, count: asked)
+    assert torch.equal(sampler.pick(log_probs, uniforms(4, sequences, steps)), chosen)
+
+
+@pytest.mark.parametrize("size", [2048, 2050, 5000])
+@pytest.mark.parametrize("mass", [None, 0.3, 0.9, 1.0])
+def test_draws_from_many_columns_stand_where_running_sums_say(size: int, mass: float | None) -> None:
+    """Among the columns as they are, or from the most probable on: as far as these have the mass."""
+    values = torch.randn(300, size, generator=torch.Generator().manual_seed(size))
+    log_probs = values.mul(3).round().masked_fill(values > 1, -torch.inf).log_softmax(1)
+    numbers = uniforms(1, torch.arange(300), torch.zeros(300, dtype=torch.int64))
+    weights = sampling.weights_of(log_probs, 0.7).double().numpy()
+    order = np.argsort(-weights, axis=1, kind="stable") if mass else np.arange(size)[None].repeat(300, 0)
+    sums = np.cumsum(np.take_along_axis(weights, order, 1), axis=1)
+    expected = []
+    for row, number, columns in zip(sums, numbers.tolist(), order, strict=True):
+        whole = row[np.searchsorted(row, mass * row[-1])] if mass else row[-1]
+        expected.append(columns[np.searchsorted(row, number * whole, side="right")])
+    found = (
+        sampling.drawn_by_rank(log_probs, 0.7, mass, numbers)
+        if mass
+        else sampling.drawn_by_column(log_probs, 0.7, numbers)
+    )
+    assert found.tolist() == expected

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.decoding import top as decoding_top
-from seqloom.decoding.top import first_largest, only_top, top, top_sums
+from seqloom.decoding.top import falling, first_largest, only_top, top, top_sums
 
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=9, max_size=9), min_size=1, max_size=4), st.integers(1, 9))
@@ -17,6 +17,21 @@ def test_top_is_a_stable_sort(rows: list[list[int]], count: int) -> None:
         expected = sorted(range(9), key=lambda place: (-row[place], place))[:count]
         assert row_places == expected
         assert row_values == [row[place] for place in expected]
+
+
+SOME = (0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, 3e38, -3e38, float("inf"), -float("inf"), float("nan"), -float("nan"))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_numbers_sorted_as_integers_come_in_the_order_of_the_library(rows: int) -> None:
+    draws = torch.Generator().manual_seed(rows)
+    size = 2 * decoding_top.MANY
+    values = torch.randn(rows, size, generator=draws)
+    values[:, :size:2] = torch.tensor(SOME)[torch.randint(len(SOME), (rows, size // 2), generator=draws)]
+    expected = values.sort(dim=1, descending=True, stable=True)
+    found, places = falling(values)
+    assert torch.equal(places, expected.indices)
+    assert torch.equal(found.view(torch.int32), expected.values.view(torch.int32))
 
 
 def test_top_of_distinct_values_agrees_with_topk() -> None:

@@ -17,7 +17,6 @@ from typing import Literal
 
 import yaml
 
-from seqloom.config.parsing import as_yaml
 from seqloom.errors import DataError, did_you_mean
 from seqloom.text.lines import LOOKED_AT, Wrapping
 from seqloom.text.reading import is_jsonl, read_lines, read_records
@@ -145,6 +144,8 @@ def missing(spec: str, otherwise: str) -> DataError:
 def data_settings(data: str) -> list[str]:
     """The settings that put `data` in the place of what presets name: a bundled corpus with its validation and test
     parts, or anything else with its end held out for validation."""
+    from seqloom.config.parsing import as_yaml  # imports every schema, which most users of this module need not
+
     files = {SCENES: ("valid", "test"), **{corpus.name: tuple(corpus.files) for corpus in bundled()}}
     parts = {part: f"{data}:{part}" for part in files.get(data, ()) if not Path(data).exists()}
     return [f"data.train={as_yaml(data)}", *(f"data.{part}={parts.get(part, 'null')}" for part in ("valid", "test"))]

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seqloom.decoding.limits import IMPOSSIBLE
-from seqloom.decoding.top import asks_nothing, first_largest, only_top, top
+from seqloom.decoding.top import MANY, STRETCH, asks_nothing, falling, first_largest, only_top, top
 from seqloom.decoding.uniforms import uniforms
 from seqloom.errors import ConfigError
 from seqloom.nn import kernels
@@ -88,18 +87,11 @@ class Sampler:
         return 1 / max(self.temperature, torch.finfo(torch.float32).tiny)
 
     def choose(self, log_probs: Tensor, sequences: Tensor, steps: Tensor) -> Tensor:
-        tokens = None  # what the columns of `log_probs` stand for, once they are no longer the vocabulary in order
-        if self.top_k is not None:
-            log_probs, tokens = top(log_probs, min(self.top_k, log_probs.shape[1]))
-        if self.top_p is not None:
-            log_probs, columns = self._nucleus(log_probs, self.top_p)
-            tokens = columns if tokens is None else tokens.gather(1, columns)
-        drawn = self._drawn(log_probs, uniforms(self.seed, sequences, steps))
-        return drawn if tokens is None else tokens.gather(1, drawn[:, None]).squeeze(1)
+        return self.pick(log_probs, uniforms(self.seed, sequences, steps))
 
     def pick(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
         if not self.cuts:
-            return self._drawn(log_probs, uniforms)
+            return drawn_by_column(log_probs, self.temperature, uniforms)
         tokens, mass = None, self.top_p or 1.0
         if self.top_k is not None and asks_nothing(log_probs, self.top_k):
             log_probs, tokens = top(log_probs, min(self.top_k, log_probs.shape[1]))
@@ -108,33 +100,34 @@ class Sampler:
         drawn = drawn_by_rank(log_probs, self.temperature, mass, uniforms)
         return drawn if tokens is None else tokens.gather(1, drawn[:, None]).squeeze(1)
 
-    def _drawn(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
-        """Columns, one for each row, as they stand side by side along [0, 1)."""
-        return _at(self._weights(log_probs).cumsum(dim=1, dtype=torch.float64), uniforms)
-
-    def _nucleus(self, log_probs: Tensor, mass: float) -> tuple[Tensor, Tensor]:
-        """Columns by falling probability, -inf where those before reach `mass` without it; and which they are."""
-        size = log_probs.shape[1]
-        needed = mass * self._weights(log_probs).sum(dim=1, dtype=torch.float64)
-        # To sort a large vocabulary is slow, and a few hundred tokens nearly always have the mass.
-        for count in (min(256, size), size):
-            best, columns = top(log_probs, count)
-            cumulative = self._weights(best).cumsum(dim=1, dtype=torch.float64)
-            if (cumulative[:, -1] >= needed).all():
-                break
-        mass_before = pad(cumulative[:, :-1], (1, 0))
-        return best.masked_fill(mass_before >= needed[:, None], IMPOSSIBLE), columns
-
-    def _weights(self, log_probs: Tensor) -> Tensor:
-        """p^(1/temperature), not normalised."""
-        return weights_of(log_probs, self.temperature)
-
 
 def weights_of(log_probs: Tensor, temperature: float) -> Tensor:
     """p^(1/temperature), not normalised: 1 for the most probable column, so that no temperature makes all 0."""
     log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
     temperature = max(temperature, torch.finfo(torch.float32).tiny)
-    return ((log_probs - log_probs.amax(dim=1, keepdim=True)) / temperature).exp()
+    return (log_probs - log_probs.amax(dim=1, keepdim=True)).div_(temperature).exp_()
+
+
+def drawn_by_column(log_probs: Tensor, temperature: float, uniforms: Tensor) -> Tensor:
+    """One column for each row: a draw from p^(1/temperature). The columns stand side by side along [0, 1).
+
+    A processor adds up stretches of many columns first, and looks only into the one where the draw falls.
+    """
+    weights = weights_of(log_probs, temperature)
+    size = weights.shape[1]
+    uniforms = uniforms.to(weights.device, non_blocking=True)[:, None]
+    if weights.is_cuda or size < MANY:
+        cumulative = weights.cumsum(dim=1, dtype=torch.float64)
+        return _passed(cumulative, uniforms * cumulative[:, -1:]).squeeze(1)
+    stretches = pad(weights, (0, -size % STRETCH)).unflatten(1, (-1, STRETCH))
+    cumulative = stretches.sum(2, dtype=torch.float64).cumsum(1)
+    points = uniforms * cumulative[:, -1:]
+    stretch = _passed(cumulative, points)
+    before = pad(cumulative, (1, 0)).gather(1, stretch)
+    within = stretches.gather(1, stretch[:, :, None].expand(-1, -1, STRETCH)).squeeze(1).cumsum(1, dtype=torch.float64)
+    # Sums in another order may differ in their last bit, which must not lead past what is possible.
+    place = _passed(within, torch.minimum(points - before, within[:, -1:] * (1 - 2**-52)))
+    return (stretch * STRETCH + place).clamp_(max=size - 1).squeeze(1)
 
 
 def drawn_by_rank(log_probs: Tensor, temperature: float, mass: float, uniforms: Tensor) -> Tensor:
@@ -148,18 +141,16 @@ def drawn_by_rank(log_probs: Tensor, temperature: float, mass: float, uniforms: 
 
         if log_probs.shape[1] <= nucleus.LONGEST:
             return nucleus.drawn_by_rank(log_probs, temperature, mass, uniforms)
-    ranked, columns = log_probs.sort(dim=1, descending=True, stable=True)
-    weights = weights_of(ranked, temperature)
-    cumulative = weights.cumsum(dim=1, dtype=torch.float64)
-    before = pad(cumulative[:, :-1], (1, 0))
-    kept = weights.masked_fill(before >= mass * cumulative[:, -1:], 0.0)
-    drawn = _at(kept.cumsum(dim=1, dtype=torch.float64), uniforms)
-    drawn = drawn.masked_fill(ranked[:, 0].isnan(), 0)  # what is not a number stands first: it is to be found out
-    return columns.gather(1, drawn[:, None]).squeeze(1)
+    ranked, columns = falling(log_probs)
+    cumulative = weights_of(ranked, temperature).cumsum(dim=1, dtype=torch.float64)
+    last = _passed(cumulative, mass * cumulative[:, -1:], reached=True)  # of those that have the mass
+    points = uniforms.to(cumulative.device, non_blocking=True)[:, None] * cumulative.gather(1, last)
+    drawn = torch.minimum(_passed(cumulative, points), last)
+    drawn = drawn.masked_fill(ranked[:, :1].isnan(), 0)  # what is not a number stands first: it is to be found out
+    return columns.gather(1, drawn).squeeze(1)
 
 
-def _at(cumulative: Tensor, uniforms: Tensor) -> Tensor:
-    """Where the sums of each row [rows, size] pass the share `uniforms` [rows] of all."""
-    points = uniforms.to(cumulative.device, non_blocking=True) * cumulative[:, -1]
-    drawn = torch.searchsorted(cumulative, points[:, None], right=True).squeeze(1)
-    return drawn.clamp(max=cumulative.shape[1] - 1)  # past the end only when no token is possible at all
+def _passed(cumulative: Tensor, points: Tensor, reached: bool = False) -> Tensor:
+    """Where the sums of each row [rows, size] pass a point of its own [rows, 1], or have `reached` it."""
+    found = torch.searchsorted(cumulative, points, right=not reached)
+    return found.clamp_(max=cumulative.shape[1] - 1)  # past the end only when no token is possible at all

@@ -57,8 +57,26 @@ def only_top(values: Tensor, count: int) -> Tensor:
 
 
 def _sorted(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    best, places = values.sort(dim=1, descending=True, stable=True)
+    best, places = falling(values)
     return best[:, :count], places[:, :count]
+
+
+def falling(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row of `values` [rows, size] from the largest number on, and where these stood; of equals, the first comes
+    first, and before all what is not a number.
+
+    On the processor, numbers and places are sorted together, as integers: ten times as fast as to sort pairs of them.
+    """
+    if values.device.type != "cpu" or values.dtype != torch.float32 or values.shape[1] < MANY:
+        best, places = values.sort(dim=1, descending=True, stable=True)
+        return best, places
+    bits = (values + 0.0).view(torch.int32)  # -0 + 0 is 0
+    rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # in the order of the numbers: those below 0 have their bits reversed
+    rising.masked_fill_(values.isnan(), 0x7FFFFFFF)
+    keys = ((~rising).long() << 32) + torch.arange(values.shape[1])
+    keys.numpy().sort(axis=1)
+    places = keys & 0xFFFFFFFF
+    return values.gather(1, places), places
 
 
 def first_largest(values: Tensor) -> Tensor:
