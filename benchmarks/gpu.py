@@ -268,7 +268,7 @@ def loss_at_the_end(made: Trainer) -> float:
     """Train to the end: the mean loss per token over the last tenth of the steps."""
     for _ in range(made.total_steps):
         made._optimise()
-    last = made._recent[-math.ceil(made.total_steps / 10) :]
+    last = made.losses.recent[-math.ceil(made.total_steps / 10) :]
     return sum(float(taken.sums["loss"]) for _, taken, _ in last) / sum(tokens for _, _, tokens in last)
 
 

@@ -165,11 +165,11 @@ def test_steps_that_are_replayed_are_logged_each_for_itself() -> None:
     plain, recorded = trainer("lstm", running()), replayed(trainer("lstm", running()))
     weights_after(plain, 12)
     weights_after(recorded, 12)
-    for (_, one, tokens), (_, other, other_tokens) in zip(plain._recent, recorded._recent, strict=True):
+    for (_, one, tokens), (_, other, other_tokens) in zip(plain.losses.recent, recorded.losses.recent, strict=True):
         assert tokens == other_tokens
         assert torch.equal(other.sums["loss"], one.sums["loss"])
         assert torch.equal(other.norm, one.norm)
-    assert len({float(taken.norm) for _, taken, _ in recorded._recent}) == 12
+    assert len({float(taken.norm) for _, taken, _ in recorded.losses.recent}) == 12
 
 
 def test_recording_is_no_step_of_its_own() -> None:
@@ -242,5 +242,5 @@ def test_a_gpu_replays_steps_in_bf16(kind: str, windows: Callable[[], Stream]) -
     for record in (False, True):
         made = trainer(kind, windows(), "cuda", record=record, precision="bf16")
         weights_after(made, 20)
-        losses.append([float(taken.sums["loss"]) / tokens for _, taken, tokens in made._recent])
+        losses.append([float(taken.sums["loss"]) / tokens for _, taken, tokens in made.losses.recent])
     assert losses[1] == pytest.approx(losses[0], abs=2e-2)

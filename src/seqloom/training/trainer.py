@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from seqloom.arrays import check_seal
 from seqloom.config.schema.training import TrainingConfig
 from seqloom.data.stream import Stream
-from seqloom.errors import CheckpointError, ConfigError, TrainingError
+from seqloom.errors import CheckpointError, ConfigError
 from seqloom.progress import Reporter, Silent
 from seqloom.training.averaging import WeightAverage, mean_weights
 from seqloom.training.checkpoints import (
@@ -30,11 +30,11 @@ from seqloom.training.checkpoints import (
 )
 from seqloom.training.interrupts import Interrupted, Interrupts
 from seqloom.training.journal import SAMPLES, Journal, named_unit
+from seqloom.training.losses import Losses
 from seqloom.training.objectives import Objective
 from seqloom.training.optimizers import Schedule
 from seqloom.training.places import CHECKPOINTS, WEIGHTS
 from seqloom.training.processes import Processes
-from seqloom.training.recorded_steps import Taken
 from seqloom.training.throughput import Throughput
 from seqloom.training.updates import Updates
 from seqloom.training.weights import load_model_weights, model_weights, whole
@@ -43,7 +43,6 @@ CHECKPOINT_PAUSE = 30.0  # seconds between checkpoints, where the configuration 
 FORESEEN = 0.05  # of the time: from here on it shows how many steps there is time for
 SAMPLED = 0.02  # of the time, that may go into samples
 WORTH_COMPILING = 1000  # steps that win back, on a GPU, the seconds that compiling takes
-EXPLODED = 3.0  # a loss this many times the first one, over a whole log interval, is not coming back
 
 
 @dataclass
@@ -57,13 +56,6 @@ class Progress:
     best_step: int = 0
     waited: int = 0
     """Validations since the best one."""
-    first_loss: float | None = None
-    """Mean loss of the first log interval."""
-    unlogged: dict[str, float] = field(default_factory=dict)
-    """What the objective logs, the loss above all, summed over the tokens since the last log line."""
-    unlogged_tokens: int = 0
-    largest_norm: float = 0.0
-    """Largest gradient norm since the last log line."""
     sampled: float = 0.0
     """Seconds that went into samples."""
 
@@ -124,7 +116,7 @@ class Trainer:
         self.updates = Updates(self.model, objective, config, processes, batches.batch_size, self._compiled)
         self.schedule = Schedule(config.schedule, self.total_steps)
         self.average = WeightAverage(config.averaging, self.model)
-        self._recent: list[tuple[int, Taken, int]] = []  # (step, what is known of it, tokens)
+        self.losses = Losses(processes, self._advice)
 
     def _pays_to_compile(self) -> bool:
         """Whether the model is compiled; where that is left to the trainer, it says what it decided."""
@@ -175,11 +167,11 @@ class Trainer:
             else:
                 stop = self.processes.world == 1 and interrupts.number is not None
             if step % self.validate_every == 0 or last:
-                self._check_losses()
+                self.losses.check()
                 self._validate(journal)
                 self.throughput.restart()
             if last or stop or self._checkpoint_due(step):
-                self._check_losses()
+                self.losses.check()
                 self._save()
                 self.throughput.restart()
             if stop and not last:
@@ -197,11 +189,11 @@ class Trainer:
         """About how many seconds `fit` will take, by a few steps and a validation. The model has learned something by
         then, and is to be thrown away."""
         self._optimise()  # the first one is slower than the others
-        self._check_losses()  # waits for a GPU, as below
+        self.losses.check()  # waits for a GPU, as below
         began = time.perf_counter()
         while self.progress.step < 2 or (self._ending() is None and time.perf_counter() - began < seconds):
             self._optimise()
-        self._check_losses()
+        self.losses.check()
         stepped = time.perf_counter()
         self._figures()
         validation, step = time.perf_counter() - stepped, (stepped - began) / (self.progress.step - 1)
@@ -253,7 +245,7 @@ class Trainer:
         self.progress.step += 1
         self.progress.tokens += tokens
         self.throughput.add(tokens)
-        self._recent.append((self.progress.step, taken, tokens))
+        self.losses.add(self.progress.step, taken, tokens)
 
     def _done(self) -> float:
         """Which part of the training lies behind, by the steps or by the clock."""
@@ -265,42 +257,6 @@ class Trainer:
 
     # --------------------------------------------------------------------------------------------------- figures
 
-    def _check_losses(self) -> None:
-        """Take in the losses since the last look; stops training when one is not a number any more."""
-        if not self._recent:
-            return
-        steps, taken, tokens = zip(*self._recent, strict=True)
-        names = list(taken[0].sums)
-        totals = self.processes.total(torch.stack([torch.stack([each.sums[name] for name in names]) for each in taken]))
-        largest = torch.stack([each.norm for each in taken]).tolist()
-        unlogged = self.progress.unlogged
-        for step, values, norm in zip(steps, totals.tolist(), largest, strict=True):
-            found = dict(zip(names, values, strict=True))
-            if not math.isfinite(found["loss"]) or not math.isfinite(norm):
-                what = "the loss" if not math.isfinite(found["loss"]) else "the gradient"
-                raise TrainingError(f"{what} is not finite at step {step}. {self._advice()}")
-            for name, value in found.items():
-                unlogged[name] = unlogged.get(name, 0.0) + value
-        self.progress.unlogged_tokens += sum(tokens)
-        self.progress.largest_norm = max(self.progress.largest_norm, *largest)
-        self._recent.clear()
-
-    def _interval(self) -> tuple[dict[str, float], float]:
-        """Means per token and largest gradient norm since the last log line; stops when the loss exploded."""
-        self._check_losses()
-        progress = self.progress
-        means = {name: value / progress.unlogged_tokens for name, value in progress.unlogged.items()}
-        mean, norm = means["loss"], progress.largest_norm
-        progress.unlogged, progress.unlogged_tokens, progress.largest_norm = {}, 0, 0.0
-        if progress.first_loss is None:
-            progress.first_loss = mean
-        elif mean > EXPLODED * max(1.0, progress.first_loss):
-            raise TrainingError(
-                f"the loss exploded by step {progress.step}: {mean:.3g}, after {progress.first_loss:.3g} in the "
-                f"beginning. {self._advice()}"
-            )
-        return means, norm
-
     def _advice(self) -> str:
         config = self.config
         knobs = f"Lower training.optimizer.learning_rate (now {config.optimizer.learning_rate:g})"
@@ -310,7 +266,7 @@ class Trainer:
         return f"{knobs}. {kept}"
 
     def _log(self, journal: Journal | None) -> None:
-        means, norm = self._interval()
+        means, norm = self.losses.take(self.progress.step)
         speed = self.throughput.read()
         utilisation = self.throughput.utilisation(speed, self.processes.world)
         entry = {
@@ -436,6 +392,7 @@ class Trainer:
                 **asdict(self.progress),
                 "total_steps": self.total_steps,
                 "data": self.batches.position(),
+                "losses": self.losses.state(),
                 "schedule": self.schedule.state(),
                 "average": self.average.state(),
             }
@@ -451,6 +408,7 @@ class Trainer:
         saved = dict(checkpoint.progress)
         try:
             self.batches.seek(saved.pop("data"))
+            self.losses.restore(saved.pop("losses"))
             self.schedule.restore(saved.pop("schedule"))
             average = saved.pop("average")
             saved.pop("total_steps")
