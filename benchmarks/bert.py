@@ -1,4 +1,5 @@
-"""python -m benchmarks.bert --text FILE --polarity DIR --conll DIR [--seeds 3] [--preset bert] [--work DIR] [--jobs N]
+"""python -m benchmarks.bert --text FILE --polarity DIR --conll DIR [--seeds 3] [--preset bert] [--rows A;B]
+                                       [--work DIR] [--jobs N]
 
 What pre-training is worth: a BERT and word2vec vectors learn from the same text, and then texts are classified
 (`--polarity`: the folder of Pang & Lee's sentence polarity data, of which one in ten is held out to test on) and words
@@ -11,7 +12,8 @@ tagged (`--conll`: train.txt and test.txt of CoNLL-2000, gzipped or not) with wh
 - fine-tuned: the pre-trained BERT, trained along
 
 `--set KEY=VALUE` changes the pre-training, `--tune KEY=VALUE` all that is trained for a task. What was trained stays in
-`--work`, and is not trained again: a finished run called `bert` there takes the place of the pre-training.
+`--work`, and is not trained again: a finished run called `bert` there takes the place of the pre-training. `--rows`
+names the features to compare, with ; between them.
 """
 
 from __future__ import annotations
@@ -151,10 +153,10 @@ class Comparison:
 FEATURES = ("learned", "word2vec", "from scratch", "frozen", "fine-tuned")
 
 
-def table(comparison: Comparison, seeds: int) -> Table:
+def table(comparison: Comparison, seeds: int, wanted: Sequence[str] = FEATURES) -> Table:
     """A row for each kind of features, a column for each task."""
     rows = []
-    for features in FEATURES:
+    for features in wanted:
         cells = []
         for task in comparison.tasks:
             scores = [comparison.score(task, features, seed) for seed in range(seeds)]
@@ -194,6 +196,7 @@ def main() -> None:
     parser.add_argument("--preset", default="bert", help="what to pre-train: bert, bert-base or a file")
     parser.add_argument("--set", dest="pretraining", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--tune", dest="tuning", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--rows", default=";".join(FEATURES), help="only these features")
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side: a GPU has room for several")
     parser.add_argument(
         "--work", type=Path, help="where runs are kept; in a folder that is thrown away, when not given"
@@ -205,10 +208,11 @@ def main() -> None:
         found = tasks(arguments.polarity, arguments.conll, work)
         settings = tuple(arguments.pretraining), tuple(arguments.tuning)
         comparison = Comparison(arguments.text, found, work, arguments.preset, *settings)
-        wanted = [(task, each, seed) for task in found for each in FEATURES for seed in range(arguments.seeds)]
+        rows = arguments.rows.split(";")
+        wanted = [(task, each, seed) for task in found for each in rows for seed in range(arguments.seeds)]
         comparison.begun({job[1] for job in wanted if comparison.missing(*job)})
         list(pool.map(lambda job: comparison.score(*job), wanted))
-        print(table(comparison, arguments.seeds))
+        print(table(comparison, arguments.seeds, rows))
 
 
 if __name__ == "__main__":
