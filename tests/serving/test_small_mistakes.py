@@ -171,7 +171,6 @@ def test_biases_and_penalties_are_added_to_the_tokens_that_they_are_of() -> None
     [
         ("completions", {"prompt": []}, "prompt", "at least 1 item"),
         ("completions", {"prompt": 5}, "prompt", "should be a string or a list"),
-        ("completions", {"prompt": None}, "prompt", "should be a string or a list"),
         ("completions", {"prompt": {"str": 1}}, "prompt", "should be a string or a list"),
         ("completions", {"prompt": [1, "a"]}, "prompt.1", "should be an integer"),
         ("completions", {"prompt": ["str", 5]}, "prompt.1", "should be a string"),
