@@ -202,13 +202,15 @@ def main() -> None:
         "--work", type=Path, help="where runs are kept; in a folder that is thrown away, when not given"
     )
     arguments = parser.parse_args()
+    rows = arguments.rows.split(";")
+    if unknown := set(rows) - set(FEATURES):
+        parser.error(f"--rows: there is no {', '.join(sorted(unknown))}; there are {', '.join(FEATURES)}")
     with tempfile.TemporaryDirectory() as away, ThreadPoolExecutor(arguments.jobs) as pool:
         work: Path = arguments.work or Path(away)
         work.mkdir(parents=True, exist_ok=True)
         found = tasks(arguments.polarity, arguments.conll, work)
         settings = tuple(arguments.pretraining), tuple(arguments.tuning)
         comparison = Comparison(arguments.text, found, work, arguments.preset, *settings)
-        rows = arguments.rows.split(";")
         wanted = [(task, each, seed) for task in found for each in rows for seed in range(arguments.seeds)]
         comparison.begun({job[1] for job in wanted if comparison.missing(*job)})
         list(pool.map(lambda job: comparison.score(*job), wanted))

@@ -165,11 +165,10 @@ def _pixels(shape: tuple[int, int, int]) -> tuple[int, ...]:
 
 def pngs(images: Iterable[Any]) -> list[str]:
     """Images as PNG in base64. It takes time: call it in a thread."""
-    return [png(pixels) for pixels in images]
+    return [_png(pixels) for pixels in images]
 
 
-def png(pixels: Any) -> str:
-    """An image as PNG in base64."""
+def _png(pixels: Any) -> str:
     from PIL import Image
 
     file = io.BytesIO()
